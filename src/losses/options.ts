@@ -1,0 +1,39 @@
+// Checks of the options that losses take.
+import { InputError } from "../errors.ts";
+
+/** Refuses a value that is no finite number within inclusive bounds. `path` is how the caller wrote it. */
+export function checkNumber(
+  path: string,
+  value: unknown,
+  bounds: { above?: number; min?: number; max?: number } = {},
+): void {
+  const { above = -Infinity, min = -Infinity, max = Infinity } = bounds;
+  if (typeof value === "number" && Number.isFinite(value) && value > above && value >= min && value <= max)
+    return;
+  const limits = [
+    above > -Infinity ? ` above ${above}` : "",
+    min > -Infinity ? ` of at least ${min}` : "",
+    max < Infinity ? ` of at most ${max}` : "",
+  ].join("");
+  throw new InputError(path, `expected a finite number${limits}, got ${String(value)}`);
+}
+
+/** Refuses a value that is not one of some names. */
+export function checkChoice<T extends string>(
+  path: string,
+  value: unknown,
+  choices: readonly T[],
+): asserts value is T {
+  if (choices.includes(value as T)) return;
+  throw new InputError(
+    path,
+    `expected ${choices.map((name) => `"${name}"`).join(", ")}, got ${JSON.stringify(value) ?? String(value)}`,
+  );
+}
+
+/** Refuses keys that are no option of a loss: a misspelt option must not be passed over. */
+export function checkKeys(path: string, options: object, known: readonly string[]): void {
+  const unknown = Object.keys(options).find((key) => !known.includes(key));
+  if (unknown !== undefined)
+    throw new InputError(`${path}.${unknown}`, `unknown option; known are ${known.join(", ")}`);
+}
