@@ -1,0 +1,87 @@
+// One call of the client: its abort signal, its time limit, and how far it has come.
+
+import { setTimeout as delay } from "node:timers/promises";
+import { InputError } from "../errors.ts";
+import { CallAbortedError, type Progress, TimeoutError } from "./errors.ts";
+
+/** Options that every call takes. */
+export interface CallOptions {
+  /** Stops the call: it rejects with an error named `AbortError` within 100 ms. */
+  readonly signal?: AbortSignal | undefined;
+  /** Time for the whole call, `Infinity` for no limit. @unit milliseconds */
+  readonly timeoutMs?: number | undefined;
+}
+
+/** The longest delay that a timer of Node can hold, about 25 days; anything longer is no limit at all. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+export class Call implements Progress {
+  readonly name: string;
+  /** Set when the request that starts an operation goes out. */
+  idempotencyKey: string | undefined;
+  /** Set when the server has accepted the operation. */
+  operationId: string | undefined;
+  /** The last failure that was waited out. */
+  lastFailure: unknown;
+  readonly #controller = new AbortController();
+  readonly #user: AbortSignal | undefined;
+  readonly #timeoutMs: number;
+  readonly #timer: NodeJS.Timeout | undefined;
+  readonly #abort = () => this.#controller.abort();
+
+  constructor(name: string, timeoutMs: number, signal: AbortSignal | undefined) {
+    this.name = name;
+    this.#user = signal;
+    this.#timeoutMs = timeoutMs;
+    if (signal?.aborted) this.#abort();
+    signal?.addEventListener("abort", this.#abort, { once: true });
+    if (timeoutMs <= LONGEST_TIMER_MS) this.#timer = setTimeout(this.#abort, timeoutMs);
+  }
+
+  /** Fires on abort and when the time is up. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Throws if the call was stopped. */
+  check(): void {
+    if (!this.signal.aborted) return;
+    if (this.#user?.aborted) throw new CallAbortedError(this.name, this, this.#user.reason);
+    throw new TimeoutError(this.name, this.#timeoutMs, this, this.lastFailure);
+  }
+
+  /** Waits, or throws as soon as the call is stopped. @unit milliseconds */
+  async pause(ms: number): Promise<void> {
+    await delay(ms, undefined, { signal: this.signal });
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#user?.removeEventListener("abort", this.#abort);
+  }
+}
+
+export function checkTimeout(path: string, timeoutMs: number): number {
+  if (typeof timeoutMs === "number" && timeoutMs > 0) return timeoutMs;
+  throw new InputError(path, `expected milliseconds above 0 or Infinity, got ${String(timeoutMs)}`);
+}
+
+/** Runs `work` under a time limit and a signal. Whatever a stopped call fails with, the caller sees why it stopped. */
+export async function runCall<T>(
+  name: string,
+  options: CallOptions,
+  defaultTimeoutMs: number,
+  work: (call: Call) => Promise<T>,
+): Promise<T> {
+  const timeoutMs = checkTimeout(`${name}.timeoutMs`, options.timeoutMs ?? defaultTimeoutMs);
+  const call = new Call(name, timeoutMs, options.signal);
+  try {
+    call.check();
+    return await work(call);
+  } catch (error) {
+    call.check();
+    throw error;
+  } finally {
+    call.end();
+  }
+}

@@ -1,0 +1,55 @@
+// Gradients as the caller holds them: rows of float32 numbers or of bfloat16 bits.
+
+import { InputError } from "../errors.ts";
+import { isRow, type NumberRow, type Sample } from "./sample.ts";
+
+/** d loss / d logprob of a batch, one row per sample, in the samples' order. */
+export interface Gradients {
+  readonly dtype: "float32" | "bfloat16";
+  /** Number of rows. */
+  readonly rows: number;
+  /** Row of one sample, one value per target position: numbers, or for `bfloat16` the 16 bits of each. */
+  row(sample: number): NumberRow;
+}
+
+/** Gradients, or plain rows of float32 numbers. */
+export type GradientsLike = Gradients | readonly NumberRow[];
+
+/** Checks that there is a row for each sample and a value for each target. Values are checked where they are written. */
+export function checkGradients(given: GradientsLike, samples: readonly Sample[]): Gradients {
+  const gradients = fromRows(given);
+  if (gradients.dtype !== "float32" && gradients.dtype !== "bfloat16") {
+    throw new InputError(
+      "gradients.dtype",
+      `expected "float32" or "bfloat16", got ${String(gradients.dtype)}`,
+    );
+  }
+  if (gradients.rows !== samples.length) {
+    throw new InputError(
+      "gradients",
+      `expected ${samples.length} rows, one per sample, got ${gradients.rows}`,
+    );
+  }
+  for (let sample = 0; sample < samples.length; sample++) {
+    const path = `gradients[${sample}]`;
+    const row: unknown = gradients.row(sample);
+    if (!isRow(row)) throw new InputError(path, `expected an array, got ${typeof row}`, { sample });
+    if (gradients.dtype === "bfloat16" && !(row instanceof Uint16Array)) {
+      throw new InputError(path, "expected a Uint16Array of bfloat16 bits", { sample });
+    }
+    const expected = samples[sample]!.targets.length;
+    if (row.length !== expected) {
+      throw new InputError(path, `expected ${expected} values, as many as targets, got ${row.length}`, {
+        sample,
+      });
+    }
+  }
+  return gradients;
+}
+
+function fromRows(given: GradientsLike): Gradients {
+  if ("row" in given) return given;
+  if (!Array.isArray(given))
+    throw new InputError("gradients", "expected rows of numbers or an object with `row`");
+  return { dtype: "float32", rows: given.length, row: (sample) => given[sample]! };
+}

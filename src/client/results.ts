@@ -1,0 +1,169 @@
+// What the operations give back, read from their outputs.
+
+import type { Answer } from "./answer.ts";
+import { NoLogprobsError } from "./errors.ts";
+import type { Sample } from "./sample.ts";
+
+/** A token id: a plain number, or a BigInt beyond 2^53 - 1. */
+export type Token = number | bigint;
+
+export interface LossResult {
+  /** The loss of the whole batch; for cross-entropy a sum over its trained tokens. */
+  readonly loss: number;
+  /** Named figures of the loss, such as `loss/kl_ref/mean`. */
+  readonly metrics: Readonly<Record<string, number>>;
+}
+
+/** One completion of a prompt. */
+export interface Sequence {
+  readonly tokens: readonly Token[];
+  /** Log-probability of each token when it was sampled. */
+  readonly logprobs: Float32Array | undefined;
+  readonly stopReason: "length" | "stop";
+  /** Tokens of the prompt that were found in the cache. */
+  readonly promptCacheHitTokens: number;
+  readonly routedExpertsKey: string | undefined;
+}
+
+/** The likeliest tokens of one prompt position, most likely first; empty at the first position. */
+export interface TopLogprobs {
+  readonly tokenIds: readonly number[];
+  readonly logprobs: Float32Array;
+}
+
+/** What one prompt gave. */
+export interface SampleResult {
+  readonly sequences: readonly Sequence[];
+  /** Which weights sampled which tokens: `version` counts optimizer steps, `startToken` begins with 0. */
+  readonly policySegments: readonly { readonly version: number; readonly startToken: number }[];
+  /** One per prompt token, the first a placeholder 0; where asked for. */
+  readonly promptLogprobs: Float32Array | undefined;
+  /** One per prompt token; where asked for. */
+  readonly topkPromptLogprobs: readonly TopLogprobs[] | undefined;
+}
+
+export interface Artifact {
+  readonly id: string;
+  readonly revisionId: string | undefined;
+}
+
+export interface Checkpoint {
+  readonly id: string;
+  /** RFC 3339 time. */
+  readonly createdAt: string | undefined;
+  /** Optimizer steps taken before it. */
+  readonly step: number;
+  /** What the checkpoint was registered as: `model` and `adapter`, or `training` for a training checkpoint. */
+  readonly registration: Readonly<Partial<Record<"adapter" | "model" | "training", Artifact>>>;
+}
+
+export function lossResult(output: Answer): LossResult {
+  const metrics: Record<string, number> = {};
+  const given = output.maybe("metrics");
+  for (const [name, value] of Object.entries(given?.object() ?? {})) {
+    // A figure that is not finite cannot be written in JSON and arrives as null.
+    metrics[name] = value === null ? Number.NaN : given!.at(name).number();
+  }
+  return { loss: output.at("loss").number(), metrics };
+}
+
+/**
+ * One row of log-probabilities per sample, in full length. What is not finite is an error where the position is
+ * trained, and 0 where its weight is 0.
+ */
+export function logprobRows(output: Answer, samples: readonly Sample[]): Float32Array[] {
+  const outputs = output.maybe("loss_fn_outputs");
+  const rows = outputs?.items() ?? [];
+  if (outputs === undefined || rows.length === 0) throw new NoLogprobsError(output.request);
+  if (rows.length !== samples.length) outputs.fail(`${samples.length} entries, one per sample`);
+  return rows.map((row, sample) => {
+    const data = row.at("tensors").at("logprobs").at("data");
+    const values = data.elements();
+    const { weights } = samples[sample]!;
+    if (values.length !== weights.length)
+      data.fail(`${weights.length} numbers, one per target of sample ${sample}`);
+    const logprobs = new Float32Array(values.length);
+    for (let position = 0; position < values.length; position++) {
+      const value = values[position];
+      if (typeof value === "number" && Number.isFinite(Math.fround(value))) logprobs[position] = value;
+      else if (weights[position] !== 0) {
+        data.fail("a finite number", value, `, sample ${sample}, position ${position}`);
+      }
+    }
+    return logprobs;
+  });
+}
+
+export function sampleResults(output: Answer, prompts: number): SampleResult[] {
+  const results = output.at("results");
+  const items = results.items();
+  if (items.length !== prompts) results.fail(`${prompts} entries, one per prompt`);
+  return items.map((result) => ({
+    sequences: result.at("sequences").items().map(sequence),
+    policySegments: (result.maybe("policy_segments")?.items() ?? []).map((segment) => ({
+      version: segment.at("version").integer(),
+      startToken: segment.at("start_token").integer(),
+    })),
+    promptLogprobs: floats(result.maybe("prompt_logprobs")),
+    topkPromptLogprobs: result
+      .maybe("topk_prompt_logprobs")
+      ?.items()
+      .map((top) => ({
+        tokenIds: (top.maybe("token_ids")?.items() ?? []).map((id) => id.integer()),
+        logprobs: floats(top.maybe("logprobs")) ?? new Float32Array(0),
+      })),
+  }));
+}
+
+function sequence(given: Answer): Sequence {
+  const tokens = given
+    .at("tokens")
+    .items()
+    .map((token) => token.int64());
+  const logprobs = floats(given.maybe("logprobs"));
+  if (logprobs !== undefined && logprobs.length !== tokens.length) {
+    given.at("logprobs").fail(`${tokens.length} numbers, one per token`);
+  }
+  const stopReason = given.at("stop_reason");
+  const reason = stopReason.word<string>("STOP_REASON_").toLowerCase();
+  return {
+    tokens,
+    logprobs,
+    stopReason: reason === "length" || reason === "stop" ? reason : stopReason.fail("LENGTH or STOP"),
+    promptCacheHitTokens: given.maybe("prompt_cache_hit_tokens")?.integer() ?? 0,
+    routedExpertsKey: given.maybe("routed_experts_key")?.string(),
+  };
+}
+
+function floats(given: Answer | undefined): Float32Array | undefined {
+  return given && Float32Array.from(given.items(), (item) => item.number());
+}
+
+export function checkpoint(given: Answer): Checkpoint {
+  const registration: Partial<Record<"adapter" | "model" | "training", Artifact>> = {};
+  const registered = given.maybe("registration");
+  for (const [name, artifact] of [
+    ["adapter", registered?.maybe("adapter")],
+    ["model", registered?.maybe("model")],
+    ["training", registered?.maybe("id") && registered],
+  ] as const) {
+    if (artifact === undefined) continue;
+    registration[name] = {
+      id: artifact.at("id").string(),
+      revisionId: artifact.maybe("revision_id")?.string(),
+    };
+  }
+  return {
+    id: given.at("id").string(),
+    createdAt: given.maybe("created_at")?.string(),
+    step: given.at("step").integer(),
+    registration,
+  };
+}
+
+/** Why a resource or a session is in status ERROR. */
+export function statusError(given: Answer | undefined, prefix: string) {
+  return (
+    given && { code: given.maybe("code")?.word<string>(prefix), message: given.maybe("message")?.string() }
+  );
+}

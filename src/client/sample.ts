@@ -1,0 +1,95 @@
+// A training sample as the caller holds it, and the checks of its shape.
+
+import { InputError } from "../errors.ts";
+
+/**
+ * Token ids, from 0 to 2^63 - 1. Plain numbers may go up to 2^53 - 1; larger ids are given as BigInt or as decimal
+ * strings and are sent without loss of digits.
+ */
+export type TokenRow = Int32Array | BigInt64Array | readonly (number | bigint | string)[];
+
+/** Numbers, one per target position. */
+export type NumberRow = ArrayLike<number>;
+
+/** Which experts a mixture-of-experts model chose while generating, so that training can choose them again. */
+export interface RoutedExperts {
+  /** Expert indices, row-major over (token, layer, k). */
+  readonly data: Uint16Array;
+  /** [tokens, layers, experts per token]. */
+  readonly shape: readonly [number, number, number];
+}
+
+/**
+ * One training sample. All rows have the same length: slot t describes the token predicted at input position t, so
+ * `targets[t]` is the token that follows `tokens[t]`. Rows must not change until the call that uses them has settled.
+ */
+export interface Sample {
+  /** Input tokens: prompt and response without its last token. */
+  readonly tokens: TokenRow;
+  /** Target tokens: the same sequence without its first token. */
+  readonly targets: TokenRow;
+  /** Weight of each target, 0 or more; 0 leaves the position out. Fractions count in cross-entropy only. */
+  readonly weights: NumberRow;
+  /** Log-probabilities at sampling time; for the built-in policy losses. */
+  readonly logprobs?: NumberRow | undefined;
+  /** Advantage of each target; for the built-in policy losses. */
+  readonly advantages?: NumberRow | undefined;
+  /** Reference log-probabilities; for the built-in loss `grpo` with `beta` above 0. */
+  readonly referenceLogprobs?: NumberRow | undefined;
+  /** Routing sent with the sample; the wire format `loss_inputs` only. */
+  readonly routedExperts?: RoutedExperts | undefined;
+  /** Key of the routing that the service kept of a sampled sequence; the wire format `loss_fn_inputs` only. */
+  readonly routedExpertsKey?: string | undefined;
+}
+
+/** Names of a sample's rows of plain numbers. */
+export type NumberRowName = "weights" | "logprobs" | "advantages" | "referenceLogprobs";
+
+export function isRow(value: unknown): value is ArrayLike<unknown> {
+  return Array.isArray(value) || (ArrayBuffer.isView(value) && !(value instanceof DataView));
+}
+
+/** Checks that every sample has the rows asked for, all of one length. Values are checked where they are written. */
+export function checkSamples(samples: readonly Sample[], rows: readonly NumberRowName[]): void {
+  if (!Array.isArray(samples)) throw new InputError("samples", `expected an array, got ${typeof samples}`);
+  if (samples.length === 0) throw new InputError("samples", "expected at least one sample, got none");
+  for (const [sample, given] of samples.entries()) {
+    const path = (name: string) => `samples[${sample}].${name}`;
+    checkTokens(path("tokens"), given?.tokens, { sample });
+    for (const name of ["targets", ...rows] as const) {
+      const row: unknown = given[name];
+      if (!isRow(row)) {
+        throw new InputError(path(name), `expected an array, got ${row === null ? "null" : typeof row}`, {
+          sample,
+        });
+      }
+      if (row.length !== given.tokens.length) {
+        const problem = `expected ${given.tokens.length} values, as many as tokens, got ${row.length}`;
+        throw new InputError(path(name), problem, { sample });
+      }
+    }
+    if (given.routedExperts !== undefined)
+      checkRoutedExperts(path("routedExperts"), given.routedExperts, sample);
+  }
+}
+
+export function checkTokens(path: string, row: unknown, at: { sample?: number }): void {
+  if (!isRow(row)) throw new InputError(path, `expected an array of tokens, got ${typeof row}`, at);
+  if (row.length === 0) throw new InputError(path, "expected at least one token, got none", at);
+}
+
+function checkRoutedExperts(path: string, { data, shape }: RoutedExperts, sample: number): void {
+  if (!(data instanceof Uint16Array)) {
+    throw new InputError(`${path}.data`, `expected a Uint16Array, got ${typeof data}`, { sample });
+  }
+  if (!Array.isArray(shape) || shape.length !== 3 || !shape.every((n) => Number.isSafeInteger(n) && n > 0)) {
+    throw new InputError(`${path}.shape`, `expected [tokens, layers, k], got ${JSON.stringify(shape)}`, {
+      sample,
+    });
+  }
+  const expected = shape.reduce((product, n) => product * n, 1);
+  if (data.length !== expected) {
+    const problem = `expected ${expected} values for shape [${shape.join(", ")}], got ${data.length}`;
+    throw new InputError(`${path}.data`, problem, { sample });
+  }
+}
