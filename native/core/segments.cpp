@@ -1,0 +1,191 @@
+// Reductions of consecutive segments and their transpose, differentiable by autograd, on any
+// device.
+#include "core/segments.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/segment_reduce.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/parallel.h"
+
+namespace tokengrad {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Eight running sums, added up in a fixed order: fast, and the same bits on any number of threads.
+template <typename T>
+double sum_range(const T* values, int64_t size) {
+  constexpr int kLanes = 8;
+  double lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += static_cast<double>(values[i + lane]);
+  }
+  for (int lane = 0; i < size; ++i, ++lane) lanes[lane] += static_cast<double>(values[i]);
+  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+         ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+}
+
+at::Tensor sum_on_cpu(const at::Tensor& given, const Segments& segments) {
+  const at::Tensor values = given.contiguous();
+  at::Tensor sums = at::empty({segments.count()}, values.options().dtype(at::kDouble));
+  const int64_t* const offsets = segments.offsets().data();
+  double* const out = sums.data_ptr<double>();
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBool, values.scalar_type(), "segment_sum", [&] {
+    const scalar_t* const in = values.const_data_ptr<scalar_t>();
+    parallel_for(segments.count(), segments.elements(), [=](int64_t begin, int64_t end) {
+      for (int64_t s = begin; s < end; ++s) {
+        out[s] = sum_range(in + offsets[s], offsets[s + 1] - offsets[s]);
+      }
+    });
+  });
+  return sums;
+}
+
+at::Tensor spread_on_cpu(const at::Tensor& given, const Segments& segments, at::ScalarType dtype) {
+  const at::Tensor values = given.to(dtype).contiguous();
+  at::Tensor spread = at::empty({segments.elements()}, values.options());
+  const int64_t* const offsets = segments.offsets().data();
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBool, dtype, "segment_spread", [&] {
+    const scalar_t* const in = values.const_data_ptr<scalar_t>();
+    scalar_t* const out = spread.data_ptr<scalar_t>();
+    parallel_for(segments.count(), segments.elements(), [=](int64_t begin, int64_t end) {
+      for (int64_t s = begin; s < end; ++s)
+        std::fill(out + offsets[s], out + offsets[s + 1], in[s]);
+    });
+  });
+  return spread;
+}
+
+at::Tensor plain_sum(const at::Tensor& values, const Segments& segments) {
+  return values.is_cpu() ? sum_on_cpu(values, segments) : portable::sum(values, segments);
+}
+
+at::Tensor plain_spread(const at::Tensor& values, const Segments& segments, at::ScalarType dtype) {
+  return values.is_cpu() ? spread_on_cpu(values, segments, dtype)
+                         : portable::spread(values, segments, dtype);
+}
+
+void keep(AutogradContext* context, const SegmentsPtr& segments, at::ScalarType dtype) {
+  context->saved_data["segments"] = c10::IValue::make_capsule(segments);
+  context->saved_data["dtype"] = static_cast<int64_t>(dtype);
+}
+
+/// The segments and dtype of `keep`; the capsule keeps them alive as long as the context.
+const Segments& kept_segments(AutogradContext* context) {
+  return static_cast<const Segments&>(*context->saved_data["segments"].toCapsule());
+}
+at::ScalarType kept_dtype(AutogradContext* context) {
+  return static_cast<at::ScalarType>(context->saved_data["dtype"].toInt());
+}
+
+struct Sum : torch::autograd::Function<Sum> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& values,
+                            const SegmentsPtr& segments) {
+    keep(context, segments, values.scalar_type());
+    return plain_sum(values, *segments);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    return {plain_spread(gradients[0], kept_segments(context), kept_dtype(context)), {}};
+  }
+};
+
+struct Spread : torch::autograd::Function<Spread> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& values,
+                            const SegmentsPtr& segments, at::ScalarType dtype) {
+    keep(context, segments, values.scalar_type());
+    return plain_spread(values, *segments, dtype);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    return {plain_sum(gradients[0], kept_segments(context)).to(kept_dtype(context)), {}, {}};
+  }
+};
+
+struct Logsumexp : torch::autograd::Function<Logsumexp> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& values,
+                            const SegmentsPtr& segments) {
+    keep(context, segments, values.scalar_type());
+    const at::Tensor largest = segment_max(values, segments);
+    // Where the largest is infinite, x - largest would be NaN; exp(x) itself is right there.
+    const at::Tensor shift = at::where(largest.isfinite(), largest, 0.0);
+    const at::Tensor exps = values.sub(plain_spread(shift, *segments, values.scalar_type())).exp_();
+    const at::Tensor sums = plain_sum(exps, *segments);
+    context->save_for_backward({exps, sums});
+    return sums.log().add_(shift);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& sums = saved[1];
+    const at::Tensor scale = at::where(sums.eq(0), 0.0, gradients[0].div(sums));
+    return {plain_spread(scale, kept_segments(context), kept_dtype(context)).mul_(saved[0]), {}};
+  }
+};
+
+at::Tensor segment_extreme(const at::Tensor& values, const SegmentsPtr& segments, const char* which,
+                           double of_empty) {
+  return at::segment_reduce(values, which, {}, {}, segments->offsets_tensor(), 0, /*unsafe=*/true,
+                            of_empty)
+      .to(at::kDouble);
+}
+
+}  // namespace
+
+namespace portable {
+
+at::Tensor sum(const at::Tensor& values, const Segments& segments) {
+  return at::segment_reduce(values.to(at::kDouble), "sum", {}, {}, segments.offsets_tensor(), 0,
+                            /*unsafe=*/true, 0.0);
+}
+
+at::Tensor spread(const at::Tensor& values, const Segments& segments, at::ScalarType dtype) {
+  return values.to(dtype).index_select(0, segments.ids());
+}
+
+}  // namespace portable
+
+Segments::Segments(std::vector<int64_t> offsets, at::Device device)
+    : offsets_(std::move(offsets)), offsets_tensor_(at::tensor(offsets_, at::kLong).to(device)) {}
+
+int64_t Segments::segment_of(int64_t element) const {
+  const auto after = std::upper_bound(offsets_.begin(), offsets_.end(), element);
+  return after - offsets_.begin() - 1;
+}
+
+at::Tensor Segments::lengths() const { return offsets_tensor_.diff().to(at::kDouble); }
+
+at::Tensor Segments::ids() const {
+  return at::arange(count(), offsets_tensor_.options())
+      .repeat_interleave(offsets_tensor_.diff(), /*dim=*/0, elements());
+}
+
+at::Tensor segment_sum(const at::Tensor& values, const SegmentsPtr& segments) {
+  return values.requires_grad() ? Sum::apply(values, segments) : plain_sum(values, *segments);
+}
+
+at::Tensor segment_max(const at::Tensor& values, const SegmentsPtr& segments) {
+  return segment_extreme(values, segments, "max", -std::numeric_limits<double>::infinity());
+}
+
+at::Tensor segment_min(const at::Tensor& values, const SegmentsPtr& segments) {
+  return segment_extreme(values, segments, "min", std::numeric_limits<double>::infinity());
+}
+
+at::Tensor segment_logsumexp(const at::Tensor& values, const SegmentsPtr& segments) {
+  return Logsumexp::apply(values, segments);
+}
+
+at::Tensor segment_spread(const at::Tensor& values, const SegmentsPtr& segments,
+                          at::ScalarType dtype) {
+  return values.requires_grad() ? Spread::apply(values, segments, dtype)
+                                : plain_spread(values, *segments, dtype);
+}
+
+}  // namespace tokengrad
