@@ -14,7 +14,7 @@ const CHUNK_CHARACTERS = 256 * 1024;
 /** Values written between two looks at the clock. */
 const SLICE_VALUES = 512;
 /** How long the event loop may be held before others get their turn. @unit milliseconds */
-const TURN_MS = 4;
+const TURN_MS = 2;
 
 export class BodyWriter {
   readonly #chunks: Buffer[] = [];

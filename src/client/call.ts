@@ -1,5 +1,6 @@
 // One call of the client: its abort signal, its time limit, and how far it has come.
 
+import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { InputError } from "../errors.ts";
 import { CallAbortedError, type Progress, TimeoutError } from "./errors.ts";
@@ -34,7 +35,11 @@ export class Call implements Progress {
     this.#user = signal;
     this.#timeoutMs = timeoutMs;
     if (signal?.aborted) this.#abort();
-    signal?.addEventListener("abort", this.#abort, { once: true });
+    if (signal !== undefined) {
+      // Any number of calls may share a signal, and each lets go of it at its end: nothing leaks, so nothing to warn of.
+      setMaxListeners(0, signal);
+      signal.addEventListener("abort", this.#abort, { once: true });
+    }
     if (timeoutMs <= LONGEST_TIMER_MS) this.#timer = setTimeout(this.#abort, timeoutMs);
   }
 
