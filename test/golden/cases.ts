@@ -21,12 +21,19 @@ export interface LossCase {
 
 const SPECIAL: Record<string, number> = { NaN: Number.NaN, Infinity: Infinity, "-Infinity": -Infinity };
 
+/** Inputs are float32 values printed in decimals: the number that is meant is the float32 nearest to the text. */
+const float32Inputs = (golden: LossCase): LossCase => ({
+  ...golden,
+  inputs: JSON.parse(JSON.stringify(golden.inputs), (_, value) =>
+    typeof value === "number" ? Math.fround(value) : value,
+  ),
+});
+
 /** The cases of one loss. */
 export function lossCases(loss: string): LossCase[] {
   const folder = join(import.meta.dirname, "cases");
   return readdirSync(folder)
     .filter((file) => file.startsWith(`${loss}--`))
-    .map((file) =>
-      JSON.parse(readFileSync(join(folder, file), "utf8"), (_, value) => SPECIAL[value] ?? value),
-    );
+    .map((file) => readFileSync(join(folder, file), "utf8"))
+    .map((text) => float32Inputs(JSON.parse(text, (_, value) => SPECIAL[value] ?? value)));
 }

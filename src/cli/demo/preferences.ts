@@ -1,0 +1,57 @@
+// Stage 3: direct preference optimisation on pairs of answers, a custom loss over groups of two samples.
+import { defineLoss, perToken } from "../../loss/define.ts";
+import { computeCustomForwardBackward } from "../../training/custom-loss.ts";
+import { chosenSample, countTokens, logprobsOf, preferenceAccuracy, rejectedSample } from "./answers.ts";
+import type { Pair } from "./data.ts";
+import { batches } from "./random.ts";
+import { inSession, learningRate, runSteps, type Stage, type StageResult } from "./stage.ts";
+
+const STEPS = 50;
+const PAIRS = 12;
+const PEAK_LEARNING_RATE = 3e-4;
+
+const dpo = defineLoss({
+  name: "dpo",
+  inputs: { reference: perToken() },
+  params: { beta: 0.1 },
+  loss: ({ logprobs, reference, beta }) => {
+    const reward = logprobs.sub(reference).sum("sample").mul(beta);
+    const margin = reward.member(0).sub(reward.member(1));
+    return margin.logSigmoid().neg().mean();
+  },
+});
+
+export async function trainOnPreferences(
+  stage: Stage,
+  checkpointId: string,
+  train: readonly Pair[],
+  heldOut: readonly Pair[],
+): Promise<StageResult> {
+  const { engine, random, signal } = stage;
+  return inSession(stage, checkpointId, async (session) => {
+    const before = await preferenceAccuracy(session, heldOut, signal);
+    const samples = train.flatMap((pair) => [chosenSample(pair), rejectedSample(pair)]);
+    const reference = await logprobsOf(session, samples, signal);
+    const next = batches([...train.keys()], PAIRS, random);
+    const curve = await runSteps("DPO", "loss", STEPS, signal, async (index) => {
+      const both = next.next().value.flatMap((pair) => [2 * pair, 2 * pair + 1]);
+      const batch = both.map((sample) => samples[sample]!);
+      const inputs = { reference: both.map((sample) => reference[sample]!) };
+      const { loss } = await computeCustomForwardBackward(session, batch, dpo, {
+        engine,
+        inputs,
+        groups: 2,
+        signal,
+      });
+      await session.optimStep(
+        { adam: { learningRate: learningRate(PEAK_LEARNING_RATE, index, STEPS) } },
+        { signal },
+      );
+      return { value: loss, tokens: countTokens(batch) };
+    });
+    const { checkpoint } = await session.trainingCheckpoint({ signal });
+    const after = await preferenceAccuracy(session, heldOut, signal);
+    const figure = { name: "preference accuracy", before, after, better: "higher" } as const;
+    return { checkpointId: checkpoint.id, curve, figure };
+  });
+}

@@ -1,0 +1,51 @@
+// What tokengrad exports.
+export { Client, type ClientOptions } from "./client/client.ts";
+export * from "./client/errors.ts";
+export type { Gradients as ClientGradients, GradientsLike } from "./client/gradients.ts";
+export type { LossConfig } from "./client/loss.ts";
+export type { ModelResources, ModelResourcesOptions } from "./client/model-resources.ts";
+export type { Operation, OperationKind, OperationOptions } from "./client/operation.ts";
+export type { OptimizerOptions, SamplingOptions, WeightsSyncOptions } from "./client/requests.ts";
+export type { Checkpoint, LossResult, SampleResult, Sequence, Token, TopLogprobs } from "./client/results.ts";
+export type { NumberRow, RoutedExperts, Sample, TokenRow } from "./client/sample.ts";
+export type { ForwardBackwardOptions, ForwardOptions, Session } from "./client/session.ts";
+export type { SessionInfo, SessionOptions } from "./client/sessions.ts";
+export type { WireFormat } from "./client/wire.ts";
+export { type Batch, type BatchInput, type BatchOptions, createBatch } from "./engine/batch.ts";
+export { toFloat32 } from "./engine/bfloat16.ts";
+export {
+  createEngine,
+  type DeviceName,
+  type Engine,
+  type EngineInfo,
+  type EngineOptions,
+  type RunOptions,
+  type RunResult,
+} from "./engine/engine.ts";
+export * from "./engine/errors.ts";
+export type { GradientRow, Gradients } from "./engine/gradients.ts";
+export * from "./errors.ts";
+export {
+  defineLoss,
+  type Loss,
+  type LossArguments,
+  type LossDefinition,
+  type LossInput,
+  perGroup,
+  perSample,
+  perToken,
+} from "./loss/define.ts";
+export { LossError, type LossErrorCode } from "./loss/errors.ts";
+export type { Axis, Graph, GraphNode } from "./loss/graph.ts";
+export type { Mask, Tensor } from "./loss/tensor.ts";
+export { reinforce } from "./losses/policy-gradient.ts";
+export { type DpoOptions, dpo } from "./losses/preference.ts";
+export type { Reduction } from "./losses/reductions.ts";
+export { crossEntropy, regularizedSft } from "./losses/supervised.ts";
+export {
+  type CustomForwardBackwardOptions,
+  type CustomForwardBackwardResult,
+  computeCustomForwardBackward,
+  computeLogprobs,
+} from "./training/custom-loss.ts";
+export { buildCrossEntropySample, extractLossMask } from "./training/samples.ts";

@@ -1,0 +1,74 @@
+// One step of a custom loss: score the batch, compute the loss and its gradients here, send the gradients back.
+import type { CallOptions } from "../client/call.ts";
+import type { Operation, OperationOptions } from "../client/operation.ts";
+import type { Sample } from "../client/sample.ts";
+import type { Session } from "../client/session.ts";
+import { type BatchInput, createBatch } from "../engine/batch.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { Gradients } from "../engine/gradients.ts";
+import type { Loss, LossInputs, LossParams } from "../loss/define.ts";
+
+/**
+ * The model's log-probabilities of a batch, one row per sample, one value per target position; 0 where the weight is 0.
+ * Accumulates no gradients. Use it to snapshot a frozen reference once before training.
+ */
+export async function computeLogprobs(
+  session: Session,
+  samples: readonly Sample[],
+  options: OperationOptions = {},
+): Promise<Float32Array[]> {
+  return (await session.forward(samples, options)).logprobs;
+}
+
+export interface CustomForwardBackwardOptions<I extends LossInputs, P extends LossParams>
+  extends CallOptions {
+  /** Computes the loss and its gradients. */
+  readonly engine: Engine;
+  /**
+   * What the loss declared as inputs. Per token: one row per sample, of full length, or one flat array of the trained
+   * tokens; per sample or group: one number each.
+   */
+  readonly inputs?: { readonly [Name in keyof I]: BatchInput };
+  /** Values for this step; those left out keep the loss's defaults. */
+  readonly params?: { readonly [Name in keyof P]?: number };
+  /** Samples per group, one number for all or a list of sizes: 2 for preference pairs. Default 1. */
+  readonly groups?: number | readonly number[];
+  /** Type of the gradients that are sent. Default `float32`. */
+  readonly dtype?: "float32" | "bfloat16";
+}
+
+export interface CustomForwardBackwardResult<M extends string> {
+  /** The loss. The service does not report one for a custom pass, so this is the only record of it. */
+  readonly loss: number;
+  readonly metrics: { readonly [Name in M]: number };
+  /** What was sent: d loss / d logprob, one row per sample. */
+  readonly gradients: Gradients;
+  readonly operation: Operation;
+}
+
+/**
+ * Scores `samples`, runs `loss` on their log-probabilities and posts its gradients, which accumulate on the trainer
+ * until `session.optimStep`.
+ *
+ * Everything that can be checked is checked before the first request; nothing is posted unless loss and gradients are
+ * finite.
+ */
+export async function computeCustomForwardBackward<
+  I extends LossInputs,
+  P extends LossParams,
+  M extends string,
+>(
+  session: Session,
+  samples: readonly Sample[],
+  loss: Loss<I, P, M>,
+  options: CustomForwardBackwardOptions<I, P>,
+): Promise<CustomForwardBackwardResult<M>> {
+  const { engine, inputs, params, groups, dtype = "float32", ...call } = options;
+  const layout = await createBatch({ weights: samples.map((sample) => sample.weights), groups, inputs });
+  engine.check(loss, layout, params);
+  const logprobs = await computeLogprobs(session, samples, call);
+  const batch = await layout.with({ logprobs });
+  const result = await engine.run(loss, batch, { params, dtype, signal: call.signal });
+  const { operation } = await session.customForwardBackward(samples, result.gradients, call);
+  return { loss: result.loss, metrics: result.metrics, gradients: result.gradients, operation };
+}
