@@ -49,9 +49,9 @@ def tls_context(pip):
     return context
 
 
-def bring(pip, requirement, downloads, dependencies=False):
+def bring(pip, can_report, requirement, downloads, dependencies=False):
     """Paths of the wheels of `requirement` on this disk, verified."""
-    wheels = resolve(pip, requirement, dependencies)
+    wheels = resolve(pip, requirement, dependencies) if can_report else []
     tls = tls_context(pip) if any(not wheel.url.startswith("file:") for wheel in wheels) else None
     try:
         paths = [download(wheel.url, wheel.sha256, downloads, tls) for wheel in wheels]
@@ -82,12 +82,12 @@ def fetch(version, folder):
     shutil.rmtree(fresh, ignore_errors=True)  # left by an interrupted run
     os.mkdir(fresh)
 
-    pip = find_pip(downloads)
+    pip, can_report = find_pip(downloads)
     requirement = f"torch=={version}"
     say(f"asking pip for {requirement}")
-    (torch,) = bring(pip, requirement, downloads)
+    (torch,) = bring(pip, can_report, requirement, downloads)
     for needed in companions(read_metadata(torch)):
-        for wheel in bring(pip, needed, downloads, dependencies=True):
+        for wheel in bring(pip, can_report, needed, downloads, dependencies=True):
             unpack(wheel, fresh)
     unpack(torch, fresh)
     check_loads(fresh)

@@ -14,7 +14,7 @@ from failure import Failure
 from progress import say
 
 # The first pip whose --dry-run reads a wheel's metadata without fetching the whole wheel.
-REPORTING_PIP = (23, 3)
+REPORTING_PIP = (25, 3)
 # The C++ libraries in the wheels of every Python are the same, so any Python that has one will do.
 OTHER_PYTHON = ["--python-version", "3.12", "--only-binary", ":all:"]
 NETWORK_SIGNS = re.compile(
@@ -46,22 +46,25 @@ def pip_version(pip):
 
 
 def find_pip(downloads):
-    """The command of a pip that can report without fetching; an older pip is asked to fetch a newer one, run in place."""
+    """The command of pip, and whether it can report; an older one is asked to fetch a newer one, which runs in place."""
     own = ["-m", "pip"]
     version = pip_version(own)
     if version is None:
         raise Failure(f"pip is missing for {sys.executable}")
     if version >= REPORTING_PIP:
-        return own
+        return own, True
     folder = os.path.join(downloads, "pip")
     if not glob.glob(os.path.join(folder, "pip-*.whl")):
-        run_pip(own, "download", "--quiet", "--no-deps", "--retries", "1", "--dest", folder, "pip>=23.3")
-    newer = [os.path.join(wheel, "pip") for wheel in glob.glob(os.path.join(folder, "pip-*.whl"))]
-    return [newer[-1]] if newer and pip_version([newer[-1]]) else own
+        run_pip(own, "download", "--quiet", "--no-deps", "--retries", "1", "--dest", folder, "pip>=25.3")
+    for wheel in glob.glob(os.path.join(folder, "pip-*.whl")):
+        newer = [os.path.join(wheel, "pip")]
+        if pip_version(newer):
+            return newer, True
+    return own, False
 
 
 def resolve(pip, requirement, dependencies=False):
-    """The wheels that pip would install for `requirement`; an empty list when this pip cannot tell."""
+    """The wheels that pip would install for `requirement`."""
     problem = ""
     for python in ([], OTHER_PYTHON):
         with tempfile.TemporaryDirectory() as scratch:
@@ -74,8 +77,6 @@ def resolve(pip, requirement, dependencies=False):
             if answer.returncode == 0:
                 with open(report, encoding="utf-8") as file:
                     return [wheel_of(item) for item in json.load(file)["install"]]
-        if "no such option" in answer.stderr:
-            return []
         problem = problem or answer.stderr
         if NETWORK_SIGNS.search(answer.stderr):
             break

@@ -14,8 +14,19 @@ export async function command(name, body) {
   try {
     await body();
   } catch (error) {
-    if (!(error instanceof SetupFailure)) throw error;
-    console.error(`tokengrad ${name}: ${error.message}`);
+    console.error(`tokengrad ${name}: ${sentenceOf(error)}`);
     process.exitCode = 1;
   }
+}
+
+/** @param {unknown} error */
+function sentenceOf(error) {
+  if (error instanceof SetupFailure) return error.message;
+  const { code, path } = /** @type {NodeJS.ErrnoException} */ (error);
+  if (code === "ENOSPC" || code === "EDQUOT")
+    return `the disk of ${ROOT} is full; make room, then run this again`;
+  if (code === "EACCES" || code === "EPERM" || code === "EROFS") {
+    return `${path ?? ROOT} cannot be written (${code}); run this as the owner of ${ROOT}, or chown it to yourself`;
+  }
+  throw error;
 }

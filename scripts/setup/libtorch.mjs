@@ -11,7 +11,7 @@ import { withLock } from "./lock.mjs";
 import { run } from "./programs.mjs";
 import { Progress, say } from "./report.mjs";
 import { readStamp, writeStamp } from "./stamp.mjs";
-import { findTools } from "./tools.mjs";
+import { findPython } from "./tools.mjs";
 
 const FETCH = fileURLToPath(new URL("../libtorch/fetch.py", import.meta.url));
 const SHARED = process.platform === "darwin" ? "dylib" : "so";
@@ -76,7 +76,7 @@ export function locateLibtorch(root) {
   if (process.env.LIBTORCH) return named(process.env.LIBTORCH, pinned);
   const key = searchKey(pinned);
   const last = JSON.parse(readStamp(root, "libtorch") ?? "null");
-  if (last?.key === key && fits(last.folder, pinned)) return last;
+  if (last?.key === key && fits(last.folder, pinned)) return { folder: last.folder, version: last.version };
   const found = ofPython(pinned) ?? cached(pinned);
   writeStamp(root, "libtorch", found && JSON.stringify({ ...found, key }));
   return found;
@@ -85,7 +85,7 @@ export function locateLibtorch(root) {
 /** What decides where libtorch is found: while it stays the same, the folder found last is kept. */
 function searchKey(/** @type {string} */ pinned) {
   const { VIRTUAL_ENV, CONDA_PREFIX } = process.env;
-  return JSON.stringify([pinned, cacheFolder(), VIRTUAL_ENV, CONDA_PREFIX, findTools().python]);
+  return JSON.stringify([pinned, cacheFolder(), VIRTUAL_ENV, CONDA_PREFIX, findPython()]);
 }
 
 /** @param {string} folder @param {string} pinned */
@@ -119,7 +119,7 @@ function named(value, pinned) {
 
 /** @param {string} pinned @returns {Libtorch | undefined} */
 function ofPython(pinned) {
-  const { python } = findTools();
+  const python = findPython();
   if (!python) return undefined;
   const code =
     "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')";
@@ -182,7 +182,7 @@ export async function fetchLibtorch(root) {
 async function fetchInto(place, version) {
   fs.rmSync(place, { recursive: true, force: true }); // something is missing in it: see `cached`
   const progress = new Progress(`fetching libtorch ${version} (once, into ${path.dirname(place)})`);
-  const python = /** @type {string} */ (findTools().python);
+  const python = /** @type {string} */ (findPython());
   const { code, output } = await run(python, ["-B", FETCH, version, place], { stderr: "inherit" });
   if (code !== 0) throw new SetupFailure(output.trim() || `fetching libtorch ended with exit code ${code}`);
   progress.done();

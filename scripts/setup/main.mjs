@@ -10,4 +10,5 @@ await command("set-up", async () => {
     return step;
   });
   await setUp(ROOT, steps.length > 0 ? steps : STEPS);
+  if (process.env.npm_lifecycle_event === "setup") say("all is ready");
 });

@@ -3,11 +3,10 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { SetupFailure } from "./failure.mjs";
-import { pinnedVersion } from "./libtorch.mjs";
 import { run, tail, which } from "./programs.mjs";
 import { Progress } from "./report.mjs";
 import { hashOf, readStamp, STATE, writeStamp } from "./stamp.mjs";
-import { findTools } from "./tools.mjs";
+import { findCompiler } from "./tools.mjs";
 
 const ADDONS = ["tokengrad.node", "trainer.node"];
 const RELEASE = "build/Release";
@@ -25,7 +24,8 @@ const SOURCES = [
 
 /** @param {string} root @param {Libtorch} libtorch */
 function inputsOf(root, libtorch) {
-  return hashOf(root, SOURCES, libtorch, process.env.CXX ?? "", process.platform, process.arch);
+  const { folder, version } = libtorch;
+  return hashOf(root, SOURCES, folder, version, process.env.CXX ?? "", process.platform, process.arch);
 }
 
 /** @param {string} root @param {Libtorch} libtorch */
@@ -58,22 +58,33 @@ export async function buildAddons(root, libtorch) {
  */
 export async function buildNative(root, libtorch, { folder, target, definitions = {} }) {
   const out = path.join(root, STATE, folder);
-  const tools = findTools();
   const unfinished = `${out}.unfinished`;
-  const generator = tools.ninja ? "Ninja" : "Unix Makefiles";
+  const generator = which("ninja") ? "Ninja" : "Unix Makefiles";
   // Make takes an object file that a killed compiler left half written for a finished one; Ninja does not.
   const spoilt = fs.existsSync(unfinished) && generator !== "Ninja";
   if (spoilt || !isOf(out, root, generator)) fs.rmSync(out, { recursive: true, force: true });
   fs.mkdirSync(out, { recursive: true });
   fs.writeFileSync(unfinished, "");
 
+  try {
+    await configureAndBuild(root, out, generator, target, libtorch, definitions);
+  } finally {
+    fs.rmSync(unfinished); // done or failed, it ended by itself: what it wrote is whole
+  }
+  return out;
+}
+
+/**
+ * @param {string} root @param {string} out @param {string} generator @param {string} target
+ * @param {Libtorch} libtorch @param {Record<string, string>} definitions
+ */
+async function configureAndBuild(root, out, generator, target, libtorch, definitions) {
   const settings = {
     LIBTORCH: libtorch.folder,
-    TOKENGRAD_LIBTORCH_VERSION: pinnedVersion(root),
     ...(which("ccache") ? { CMAKE_CXX_COMPILER_LAUNCHER: "ccache" } : {}),
     ...definitions,
   };
-  const compiler = /** @type {string} */ (tools.compiler);
+  const compiler = /** @type {string} */ (findCompiler());
   await cmakeJs(root, "configuring the native code", [
     ...["configure", "--out", out, "--generator", generator, "--cc", compiler, "--cxx", compiler],
     ...Object.entries(settings).map(([name, value]) => `--CD${name}=${value}`),
@@ -81,8 +92,6 @@ export async function buildNative(root, libtorch, { folder, target, definitions 
   const jobs = process.env.CMAKE_BUILD_PARALLEL_LEVEL ?? String(availableJobs());
   const title = `building the native code (${target})`;
   await cmakeJs(root, title, ["build", "--out", out, "--target", target, "--parallel", jobs]);
-  fs.rmSync(unfinished);
-  return out;
 }
 
 /** @param {string} root @param {string} title @param {string[]} args */

@@ -98,7 +98,13 @@ function isForThisSystem(/** @type {Package} */ { os, cpu, libc }) {
   );
 }
 
+/** @type {boolean | undefined} */
+let glibc;
+
 export function isGlibc() {
-  const { header } = /** @type {{ header: { glibcVersionRuntime?: string } }} */ (process.report.getReport());
-  return header.glibcVersionRuntime !== undefined;
+  if (glibc === undefined) {
+    const report = /** @type {{ header: { glibcVersionRuntime?: string } }} */ (process.report.getReport());
+    glibc = report.header.glibcVersionRuntime !== undefined;
+  }
+  return glibc;
 }

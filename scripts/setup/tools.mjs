@@ -6,6 +6,7 @@ import { which } from "./programs.mjs";
 export const NODE_MAJOR = 20;
 const CMAKE = [3, 20];
 const PYTHON = [3, 9];
+const COMPILERS = ["c++", "g++", "clang++"];
 
 /** Names of the packages, by package manager in the order in which the managers are looked for. */
 const MANAGERS = [
@@ -31,17 +32,14 @@ const MANAGERS = [
  * @typedef {{ tool: Tool, text: string, remedy?: string }} Missing
  */
 
-/** What the system has of the tools for building: programs by full path. */
-export function findTools() {
-  return {
-    cmake: which("cmake"),
-    ninja: which("ninja"),
-    make: which("make"),
-    compiler: process.env.CXX
-      ? which(process.env.CXX)
-      : ["c++", "g++", "clang++"].map(which).find((program) => program && compiles(program)),
-    python: ["python3", "python"].map(which).find(Boolean),
-  };
+export function findPython() {
+  return ["python3", "python"].map(which).find(Boolean);
+}
+
+/** The compiler to build with: CXX, else the first of the usual ones that takes C++20. */
+export function findCompiler() {
+  const { CXX } = process.env;
+  return (CXX ? [CXX] : COMPILERS).map(which).find((program) => program && compiles(program));
 }
 
 /**
@@ -60,37 +58,39 @@ export function requireTools(needs) {
 
 /** @returns {Missing[]} */
 function missingToBuild() {
-  const tools = findTools();
   /** @type {Missing[]} */
   const missing = [];
-  const cmake = tools.cmake ? versionOf(tools.cmake, /cmake version (\d+)\.(\d+)/) : undefined;
+  const program = which("cmake");
+  const cmake = program && versionOf(program, /cmake version (\d+)\.(\d+)/);
   if (!cmake) missing.push({ tool: "cmake", text: `CMake ${CMAKE.join(".")} or newer` });
   else if (isOlder(cmake, CMAKE)) {
     missing.push({
       tool: "cmake",
-      text: `CMake ${CMAKE.join(".")} or newer (found ${cmake.join(".")} at ${tools.cmake})`,
+      text: `CMake ${CMAKE.join(".")} or newer (found ${cmake.join(".")} at ${program})`,
       remedy: "install one with: python3 -m pip install --upgrade cmake",
     });
   }
-  const { CXX } = process.env;
-  if (!tools.compiler || !compiles(tools.compiler)) {
-    const old = CXX ? [which(CXX)].filter(Boolean) : ["c++", "g++", "clang++"].map(which).filter(Boolean);
-    missing.push({
-      tool: "compiler",
-      text: `a C++20 compiler (${CXX ? `CXX=${CXX} is none` : old.length > 0 ? `${old[0]} is too old` : "found none"})`,
-      ...(CXX ? { remedy: "unset CXX or name another compiler" } : {}),
-      ...(!CXX && old.length > 0
-        ? { remedy: "install g++ 11 or clang++ 14, or newer, and name it in CXX" }
-        : {}),
-    });
-  }
-  if (!tools.ninja && !tools.make) missing.push({ tool: "make", text: "make or ninja" });
+  if (!findCompiler()) missing.push(missingCompiler());
+  if (!which("ninja") && !which("make")) missing.push({ tool: "make", text: "make or ninja" });
   return missing;
+}
+
+/** @returns {Missing} */
+function missingCompiler() {
+  const { CXX } = process.env;
+  if (CXX) {
+    const text = `a C++20 compiler (CXX=${CXX} is none)`;
+    return { tool: "compiler", text, remedy: "unset CXX or name another compiler" };
+  }
+  const old = COMPILERS.map(which).find(Boolean);
+  if (!old) return { tool: "compiler", text: "a C++20 compiler (found none)" };
+  const remedy = "install g++ 11 or clang++ 14, or newer, and name it in CXX";
+  return { tool: "compiler", text: `a C++20 compiler (${old} is too old)`, remedy };
 }
 
 /** @returns {Missing[]} */
 function missingToFetch() {
-  const { python } = findTools();
+  const python = findPython();
   const version = python && versionOf(python, /Python (\d+)\.(\d+)/);
   /** @type {Missing} */
   const pip = { tool: "pip", text: `pip (to fetch libtorch; LIBTORCH=/folder makes it needless)` };
