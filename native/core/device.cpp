@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 fs::path libtorch_folder() {
   Dl_info info;
   if (dladdr(reinterpret_cast<const void*>(&aoti_torch_abi_version), &info) == 0) return {};
-  return fs::path(info.dli_fname).parent_path();
+  return fs::path(info.dli_fname).lexically_normal().parent_path();
 }
 
 fs::path cuda_library() { return libtorch_folder() / "libtorch_cuda.so"; }

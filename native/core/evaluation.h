@@ -41,7 +41,7 @@ class Evaluation {
              at::Device device);
 
   /// The input that is differentiated; its history is recorded if it requires a gradient.
-  at::Tensor& variable() { return values_[program_.inputs()[program_.variable()]]; }
+  const at::Tensor& variable() const { return values_[program_.inputs()[program_.variable()]]; }
   /// Computes a node from the values before it, which must still be there.
   const at::Tensor& compute(size_t node);
   /// Lets go of what no node after this one needs.

@@ -41,7 +41,7 @@ RunResult run_program(const Program& program, const Request& request, at::Device
   const Layout layout(request.layout, device);
   Evaluation evaluation(program, layout, request, device);
   const at::AutoGradMode recording(true);
-  evaluation.variable().set_requires_grad(true);
+  const at::Tensor variable = evaluation.variable().set_requires_grad(true);
   forward(program, evaluation, cancel);
 
   const at::Tensor loss = evaluation.value(program.loss());
@@ -57,7 +57,7 @@ RunResult run_program(const Program& program, const Request& request, at::Device
         .value_or(Error("ERR_NON_FINITE", "the loss is not finite", {{"value", result.loss}}));
   }
 
-  const at::Tensor gradient = backward(loss, evaluation.variable());
+  const at::Tensor gradient = backward(loss, variable);
   cancel.check();
   const auto special = scatter(gradient, layout, request.dtype, request.output);
   if (special) {

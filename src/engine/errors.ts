@@ -1,0 +1,153 @@
+// Errors of the engine, and how the addon's plain errors become them.
+import { AbortError, InputError, TokengradError } from "../errors.ts";
+import type { Graph } from "../loss/graph.ts";
+import type { NativeFault } from "./binding.ts";
+
+/** The addon could not be loaded. The message lists every path that was tried, why it failed, and a remedy. */
+export class LoadError extends TokengradError {
+  readonly attempts: readonly { readonly path: string; readonly reason: string }[];
+
+  constructor(attempts: LoadError["attempts"], remedy: string, options?: { cause?: unknown }) {
+    const tried = attempts.map(({ path, reason }) => `  ${path}: ${reason}`).join("\n");
+    super("ERR_LOAD", `the native addon did not load; tried\n${tried}\n${remedy}`, options);
+    this.attempts = attempts;
+  }
+}
+
+/** The libtorch that is loaded has another minor version than the addon was compiled for. */
+export class LibtorchVersionError extends TokengradError {
+  readonly found: string;
+  /** As `major.minor`. */
+  readonly expected: string;
+
+  constructor(found: string, expected: string) {
+    super(
+      "ERR_LIBTORCH_VERSION",
+      `libtorch: expected version ${expected}, got ${found}; compile again with: npx node-gyp rebuild`,
+    );
+    this.found = found;
+    this.expected = expected;
+  }
+}
+
+export type DeviceReason =
+  | "not-built"
+  | "open-failed"
+  | "no-driver"
+  | "old-driver"
+  | "no-device"
+  | "not-opened";
+
+/** The device that was asked for cannot be had. */
+export class DeviceError extends TokengradError {
+  readonly reason: DeviceReason;
+
+  constructor(message: string, reason: DeviceReason) {
+    super("ERR_DEVICE", message);
+    this.reason = reason;
+  }
+}
+
+/** The object was used after its `dispose()`, or disposed of while it worked. */
+export class DisposedError extends TokengradError {
+  constructor(what: string) {
+    super("ERR_DISPOSED", `the ${what} is disposed`);
+  }
+}
+
+/** A batch has no trained token at all: there is nothing to compute a loss from. */
+export class EmptyBatchError extends TokengradError {
+  constructor(samples: number) {
+    super("ERR_EMPTY_BATCH", `weights: expected at least one weight above 0 in ${samples} samples, got none`);
+  }
+}
+
+/** libtorch or the addon failed in a way that is no fault of the arguments. */
+export class NativeError extends TokengradError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super("ERR_NATIVE", message, options);
+  }
+}
+
+export interface NonFiniteFacts {
+  /** The value: NaN or an infinity, or a gradient too large for the dtype asked for. */
+  readonly value: number;
+  /** The first op whose value is not finite although its operands are; undefined if only a gradient is not. */
+  readonly op?: string | undefined;
+  /** `file:line:column` of the code that made the op, where known. */
+  readonly source?: string | undefined;
+  /** The op's operands at this place, for an elementwise op. */
+  readonly operands?: readonly number[] | undefined;
+  /** Index of the sample, where the value belongs to a token or a sample. */
+  readonly sample?: number | undefined;
+  /** Index in the sample's full row, where the value belongs to a token. */
+  readonly position?: number | undefined;
+  /** Index of the group, where the value belongs to a group. */
+  readonly group?: number | undefined;
+}
+
+/** The loss or a gradient is not finite. Names the place and the op where that began. */
+export class NonFiniteError extends TokengradError {
+  readonly value: number;
+  readonly op: string | undefined;
+  readonly source: string | undefined;
+  readonly operands: readonly number[] | undefined;
+  readonly sample: number | undefined;
+  readonly position: number | undefined;
+  readonly group: number | undefined;
+
+  constructor(what: string, expected: string, facts: NonFiniteFacts) {
+    const places = (["group", "sample", "position"] as const).flatMap((name) =>
+      facts[name] === undefined ? [] : [`${name} ${facts[name]}`],
+    );
+    const from = facts.operands === undefined ? "" : ` = ${facts.op}(${facts.operands.join(", ")})`;
+    super(
+      "ERR_NON_FINITE",
+      `${[what, ...places].join(", ")}: expected ${expected}, got ${facts.value}${from}`,
+    );
+    this.value = facts.value;
+    this.op = facts.op;
+    this.source = facts.source;
+    this.operands = facts.operands;
+    this.sample = facts.sample;
+    this.position = facts.position;
+    this.group = facts.group;
+  }
+}
+
+function nonFiniteError(fault: NativeFault, graph: Graph, dtype: string): NonFiniteError {
+  const { value = Number.NaN, sample, position, group, operands } = fault;
+  const place = { value, sample, position, group };
+  if (fault.node === undefined) {
+    return Number.isFinite(value)
+      ? new NonFiniteError("gradient", `a value that ${dtype} can hold`, place)
+      : new NonFiniteError("gradient", "a finite value", place);
+  }
+  const { op, source } = graph.nodes[fault.node]!;
+  const input = graph.inputs.find(({ node }) => node === fault.node);
+  const what = input?.name ?? (source === undefined ? op : `${op} (at ${source})`);
+  return new NonFiniteError(what, "a finite value", { ...place, op, source, operands });
+}
+
+/** The typed error for one that the addon threw or rejected with. `run` tells what was running, if anything was. */
+export function typedError(error: unknown, run?: { readonly graph: Graph; readonly dtype: string }): Error {
+  const fault = error as NativeFault;
+  const { message = String(error) } = fault;
+  switch (fault.code) {
+    case "ERR_LIBTORCH_VERSION":
+      return new LibtorchVersionError(fault.found!, fault.expected!);
+    case "ERR_DEVICE":
+      return new DeviceError(message, fault.reason as DeviceReason);
+    case "ERR_DISPOSED":
+      return new DisposedError("engine");
+    case "ERR_ABORTED":
+      return new AbortError(message);
+    case "ERR_GROUP_SIZE":
+      return new InputError("groups", message);
+    case "ERR_NON_FINITE":
+      if (run !== undefined) return nonFiniteError(fault, run.graph, run.dtype);
+      return new NativeError(message, { cause: error });
+    default:
+      return new NativeError(message, { cause: error });
+  }
+}

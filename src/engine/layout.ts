@@ -1,0 +1,147 @@
+// Where the trained tokens of a batch lie, read from its weights and groups.
+import { InputError } from "../errors.ts";
+import { EmptyBatchError } from "./errors.ts";
+import { type Pace, PIECE } from "./pace.ts";
+import { describe, isNumberList, notANumber, type Row } from "./rows.ts";
+
+/** A row has one position per target. Its trained tokens, those of weight above 0, come in runs of neighbours. */
+export interface Layout {
+  /** Positions in each sample's row. */
+  readonly rowLengths: Uint32Array;
+  /** First position of each sample's row in the rows of the whole batch, and one behind the last. */
+  readonly rowOffsets: Float64Array;
+  /** Runs of trained tokens in each sample's row. */
+  readonly runCounts: Uint32Array;
+  /** First position in its row, and length, of each run. */
+  readonly runs: Uint32Array;
+  /** Samples in each group. */
+  readonly groupSizes: Uint32Array;
+  /** Trained tokens of the whole batch. */
+  readonly tokens: number;
+  /** Samples without a trained token. */
+  readonly emptySamples: number;
+}
+
+/** Largest number of positions in one row. */
+const MAX_ROW = 2 ** 32 - 1;
+
+/** Samples in each group, from what a caller gave: one size for all, a list of sizes, or nothing for groups of one. */
+export function readGroups(groups: number | ArrayLike<number> | undefined, samples: number): Uint32Array {
+  if (groups === undefined) return new Uint32Array(samples).fill(1);
+  if (typeof groups === "number") {
+    if (!Number.isInteger(groups) || groups < 1 || samples % groups !== 0) {
+      throw new InputError("groups", `expected a size that divides ${samples} samples, got ${groups}`);
+    }
+    return new Uint32Array(samples / groups).fill(groups);
+  }
+  if (!isNumberList(groups)) {
+    throw new InputError("groups", `expected a size or a list of sizes, got ${describe(groups)}`);
+  }
+  let sum = 0;
+  for (let i = 0; i < groups.length; i++) {
+    const size = groups[i]!;
+    if (!Number.isInteger(size) || size < 1) {
+      throw new InputError(`groups[${i}]`, `expected a whole number of at least 1, got ${describe(size)}`);
+    }
+    sum += size;
+  }
+  if (sum !== samples) {
+    throw new InputError("groups", `expected sizes that add up to ${samples} samples, got ${sum}`);
+  }
+  return Uint32Array.from(groups);
+}
+
+/** Numbers by ones, in memory that grows. */
+class Growing {
+  #values = new Uint32Array(1024);
+  #length = 0;
+
+  push(start: number, length: number): void {
+    if (this.#length === this.#values.length) {
+      const grown = new Uint32Array(2 * this.#length);
+      grown.set(this.#values);
+      this.#values = grown;
+    }
+    this.#values[this.#length++] = start;
+    this.#values[this.#length++] = length;
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  take(): Uint32Array {
+    return this.#values.subarray(0, this.#length);
+  }
+}
+
+/** Finds the runs of one row. */
+async function readRow(sample: number, row: Row, runs: Growing, pace: Pace): Promise<number> {
+  let tokens = 0;
+  let start = -1;
+  for (let begin = 0; begin < row.length; begin += PIECE) {
+    const end = Math.min(row.length, begin + PIECE);
+    for (let i = begin; i < end; i++) {
+      const weight: unknown = row[i];
+      if (typeof weight !== "number") throw notANumber("weights", sample, i, weight);
+      if (weight > 0 && weight < Infinity) {
+        if (start < 0) start = i;
+      } else if (weight === 0) {
+        if (start >= 0) {
+          runs.push(start, i - start);
+          tokens += i - start;
+          start = -1;
+        }
+      } else {
+        throw new InputError("weights", `expected a finite number of at least 0, got ${weight}`, {
+          sample,
+          position: i,
+        });
+      }
+    }
+    if (pace.due(end - begin)) await pace.rest();
+  }
+  if (start >= 0) {
+    runs.push(start, row.length - start);
+    tokens += row.length - start;
+  }
+  return tokens;
+}
+
+/**
+ * Reads a batch's layout from its weights.
+ *
+ * @throws {InputError} where a weight is negative, not finite or no number; {EmptyBatchError} if no weight is above 0.
+ */
+export async function readLayout(
+  weights: readonly Row[],
+  groups: number | ArrayLike<number> | undefined,
+  pace: Pace,
+): Promise<Layout> {
+  if (!Array.isArray(weights) || weights.length === 0) {
+    throw new InputError("weights", `expected one row of weights per sample, got ${describe(weights)}`);
+  }
+  const samples = weights.length;
+  const groupSizes = readGroups(groups, samples);
+  const rowLengths = new Uint32Array(samples);
+  const rowOffsets = new Float64Array(samples + 1);
+  const runCounts = new Uint32Array(samples);
+  const runs = new Growing();
+  let tokens = 0;
+  let emptySamples = 0;
+  for (let sample = 0; sample < samples; sample++) {
+    const row: unknown = weights[sample];
+    if (!isNumberList(row) || row.length > MAX_ROW) {
+      throw new InputError("weights", `expected a row of numbers, got ${describe(row)}`, { sample });
+    }
+    const before = runs.length;
+    const trained = await readRow(sample, row, runs, pace);
+    if (trained === 0) emptySamples++;
+    tokens += trained;
+    rowLengths[sample] = row.length;
+    rowOffsets[sample + 1] = rowOffsets[sample]! + row.length;
+    runCounts[sample] = (runs.length - before) / 2;
+  }
+  if (tokens === 0) throw new EmptyBatchError(samples);
+  return { rowLengths, rowOffsets, runCounts, runs: runs.take(), groupSizes, tokens, emptySamples };
+}
