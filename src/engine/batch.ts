@@ -19,14 +19,17 @@ export interface BatchOptions {
    * the loss and its gradient is 0. Negative and non-finite weights are refused.
    */
   readonly weights: readonly Row[];
-  /** Log-probabilities of the policy, in natural units: full rows, or one flat list of the trained tokens only. */
-  readonly logprobs: BatchInput;
+  /**
+   * Log-probabilities of the policy, in natural units: full rows, or one flat list of the trained tokens only. May be
+   * added later by `batch.with`; a run needs them.
+   */
+  readonly logprobs?: BatchInput | undefined;
   /** Samples per group: one size for all, or a list of sizes. Default: every sample is its own group. */
-  readonly groups?: number | readonly number[];
+  readonly groups?: number | readonly number[] | undefined;
   /** The other inputs of the loss, by name. */
-  readonly inputs?: Readonly<Record<string, BatchInput>>;
+  readonly inputs?: Readonly<Record<string, BatchInput>> | undefined;
   /** Type of all values per token; values per sample, group and batch are always float64. Default `float32`. */
-  readonly precision?: Precision;
+  readonly precision?: Precision | undefined;
 }
 
 /** What the engine reads of a batch. */
@@ -180,7 +183,6 @@ export async function createBatch(options: BatchOptions): Promise<Batch> {
   }
   const pace = new Pace();
   const layout = await readLayout(options.weights, options.groups, pace);
-  if (options.logprobs === undefined) throw new InputError("logprobs", "expected rows, got nothing");
   const weights = await packRows("weights", options.weights, layout, precision, pace);
   const inputs = await readInputs(options, layout, precision, pace);
   return new Batch({

@@ -41,9 +41,9 @@ export interface EngineInfo {
 
 export interface RunOptions<P extends LossParams = LossParams, D extends Dtype = Dtype> {
   /** Values of the loss' parameters that differ from its defaults. */
-  readonly params?: { readonly [Name in keyof P]?: number };
+  readonly params?: { readonly [Name in keyof P]?: number } | undefined;
   /** Type of the gradients. Default: `float32`. */
-  readonly dtype?: D;
+  readonly dtype?: D | undefined;
   /** Stops the run: it rejects with `AbortError`, at once. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -82,6 +82,37 @@ function readInputs(loss: Loss, contents: BatchContents, params: Record<string, 
   return loss.graph.inputs.map(({ name, axis }) =>
     axis === "batch" ? Float64Array.of(params[name]!) : inputOf(contents, name, axis),
   );
+}
+
+/**
+ * Checks, before any log-probability is known, that a batch has what a loss declares and that the parameters are its
+ * own.
+ *
+ * @throws {InputError} naming the input or parameter.
+ */
+export function checkBatch<I extends LossInputs, P extends LossParams, M extends string>(
+  loss: Loss<I, P, M>,
+  batch: Batch,
+  params: RunOptions<P>["params"] = {},
+): void {
+  if (!(loss instanceof Loss)) {
+    throw new InputError("loss", `expected what defineLoss gives, got ${describe(loss)}`);
+  }
+  readParams(loss, params);
+  const contents = Batch.contentsOf(batch);
+  for (const [name, { axis }] of Object.entries(loss.inputs)) inputOf(contents, name, axis);
+  const members = loss.graph.nodes.flatMap(({ op, attributes }) =>
+    op === "member" ? [attributes.index! + 1] : [0],
+  );
+  const needed = Math.max(...members);
+  const { groupSizes } = contents.layout;
+  const small = groupSizes.findIndex((size) => size < needed);
+  if (small >= 0) {
+    throw new InputError(
+      "groups",
+      `group ${small}: expected at least ${needed} samples, got ${groupSizes[small]}`,
+    );
+  }
 }
 
 /** Runs losses. One run at a time, in the order of the calls, on a thread of its own; any number may wait. */

@@ -49,20 +49,35 @@ function copyPiece(
 ): void {
   if (size > SHORT && ArrayBuffer.isView(from)) {
     to.set((from as Float32Array).subarray(start, start + size), offset);
-    return;
+  } else {
+    for (let i = 0; i < size; i++) {
+      const value: unknown = from[start + i];
+      if (typeof value !== "number") throw notANumber(path, sample, start + i, value);
+      to[offset + i] = value;
+    }
   }
+  // 0 times anything finite is 0, so that one NaN at the end stands for any value that is not.
+  let zero = 0;
+  for (let i = offset; i < offset + size; i++) zero += 0 * to[i]!;
+  if (zero === 0) return;
   for (let i = 0; i < size; i++) {
-    const value: unknown = from[start + i];
-    if (typeof value !== "number") throw notANumber(path, sample, start + i, value);
-    to[offset + i] = value;
+    if (!Number.isFinite(to[offset + i])) throw notANumber(path, sample, start + i, from[start + i]);
   }
 }
 
-/** The error for something else where a number belongs. */
-export const notANumber = (path: string, sample: number | undefined, index: number, value: unknown) =>
-  sample === undefined
-    ? new InputError(`${path}[${index}]`, `expected a number, got ${describe(value)}`)
-    : new InputError(path, `expected a number, got ${describe(value)}`, { sample, position: index });
+/** The error for something else where a number that the batch can hold belongs. */
+export function notANumber(
+  path: string,
+  sample: number | undefined,
+  index: number,
+  value: unknown,
+): InputError {
+  const expected = Number.isFinite(value) ? "a number within float32's range" : "a finite number";
+  const problem = `expected ${expected}, got ${describe(value)}`;
+  return sample === undefined
+    ? new InputError(`${path}[${index}]`, problem)
+    : new InputError(path, problem, { sample, position: index });
+}
 
 /** Packs full rows to the trained tokens. What stands at untrained positions is not read. */
 export async function packRows(

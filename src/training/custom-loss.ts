@@ -4,7 +4,7 @@ import type { Operation, OperationOptions } from "../client/operation.ts";
 import type { Sample } from "../client/sample.ts";
 import type { Session } from "../client/session.ts";
 import { type BatchInput, createBatch } from "../engine/batch.ts";
-import type { Engine } from "../engine/engine.ts";
+import { checkBatch, type Engine } from "../engine/engine.ts";
 import type { Gradients } from "../engine/gradients.ts";
 import type { Loss, LossInputs, LossParams } from "../loss/define.ts";
 
@@ -28,13 +28,13 @@ export interface CustomForwardBackwardOptions<I extends LossInputs, P extends Lo
    * What the loss declared as inputs. Per token: one row per sample, of full length, or one flat array of the trained
    * tokens; per sample or group: one number each.
    */
-  readonly inputs?: { readonly [Name in keyof I]: BatchInput };
+  readonly inputs?: { readonly [Name in keyof I]: BatchInput } | undefined;
   /** Values for this step; those left out keep the loss's defaults. */
-  readonly params?: { readonly [Name in keyof P]?: number };
+  readonly params?: { readonly [Name in keyof P]?: number } | undefined;
   /** Samples per group, one number for all or a list of sizes: 2 for preference pairs. Default 1. */
-  readonly groups?: number | readonly number[];
+  readonly groups?: number | readonly number[] | undefined;
   /** Type of the gradients that are sent. Default `float32`. */
-  readonly dtype?: "float32" | "bfloat16";
+  readonly dtype?: "float32" | "bfloat16" | undefined;
 }
 
 export interface CustomForwardBackwardResult<M extends string> {
@@ -64,10 +64,10 @@ export async function computeCustomForwardBackward<
   options: CustomForwardBackwardOptions<I, P>,
 ): Promise<CustomForwardBackwardResult<M>> {
   const { engine, inputs, params, groups, dtype = "float32", ...call } = options;
-  const layout = await createBatch({ weights: samples.map((sample) => sample.weights), groups, inputs });
-  engine.check(loss, layout, params);
+  const unscored = await createBatch({ weights: samples.map((sample) => sample.weights), groups, inputs });
+  checkBatch(loss, unscored, params);
   const logprobs = await computeLogprobs(session, samples, call);
-  const batch = await layout.with({ logprobs });
+  const batch = await unscored.with({ logprobs });
   const result = await engine.run(loss, batch, { params, dtype, signal: call.signal });
   const { operation } = await session.customForwardBackward(samples, result.gradients, call);
   return { loss: result.loss, metrics: result.metrics, gradients: result.gradients, operation };
