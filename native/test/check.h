@@ -1,4 +1,4 @@
-// A test harness of one page: TEST(name) { CHECK(...); }.
+// A test harness of one page: TEST(name) { EXPECT(...); }.
 #pragma once
 
 #include <cmath>
@@ -70,11 +70,11 @@ T fact(const Error& error, const std::string& name, T otherwise) {
   static void test_##name();                                                    \
   static const tokengrad::test::Register registered_##name(#name, test_##name); \
   static void test_##name()
-#define CHECK(condition) \
+#define EXPECT(condition) \
   if (!(condition)) tokengrad::test::fail(__FILE__, __LINE__, "expected " #condition)
-#define CHECK_EQUAL(got, expected) \
+#define EXPECT_EQUAL(got, expected) \
   tokengrad::test::check_equal(__FILE__, __LINE__, #got, got, expected)
-#define CHECK_CODE(expected, ...)                                              \
+#define EXPECT_CODE(expected, ...)                                             \
   tokengrad::test::check_equal(__FILE__, __LINE__, #__VA_ARGS__,               \
                                tokengrad::test::code_of([&] { __VA_ARGS__; }), \
                                std::string(expected))
