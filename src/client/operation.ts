@@ -1,6 +1,7 @@
 // Runs one operation of a session: submit it once, then ask for its result until it is there.
 
 import { randomUUID } from "node:crypto";
+import { InputError } from "../errors.ts";
 import { Answer } from "./answer.ts";
 import type { Body } from "./body.ts";
 import { type Call, type CallOptions, runCall } from "./call.ts";
@@ -49,7 +50,7 @@ export interface Core {
 /** The body of an operation, made when it is sent. */
 export interface Submission {
   readonly kind: OperationKind;
-  /** The formats to try, best first; a body without samples is the same in each and names one. */
+  /** The formats to try, best first. */
   readonly formats: readonly WireFormat[];
   body(call: Call, format: WireFormat): Body | undefined | Promise<Body | undefined>;
 }
@@ -90,6 +91,8 @@ async function submit(
   givenKey: string | undefined,
   call: Call,
 ): Promise<Answer> {
+  if (givenKey === "")
+    throw new InputError(`${submission.kind}.idempotencyKey`, "expected a key, got an empty string");
   if (givenKey !== undefined) checkHeader(`${submission.kind}.idempotencyKey`, "idempotency-key", givenKey);
   let refusal: Refusal | undefined;
   for (const format of submission.formats) {

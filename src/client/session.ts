@@ -31,7 +31,7 @@ import {
 } from "./results.ts";
 import { checkSamples, checkTokens, type Sample, type TokenRow } from "./sample.ts";
 import type { SessionInfo, SessionsApi } from "./sessions.ts";
-import { type WireFormat, writeGradients, writeModelInput, writeSamples } from "./wire.ts";
+import { EITHER_FORMAT, type WireFormat, writeGradients, writeModelInput, writeSamples } from "./wire.ts";
 
 export interface ForwardOptions extends OperationOptions {
   /** Decides which positions are scored; by default `cross_entropy`, which scores those whose weight is not 0. */
@@ -153,7 +153,7 @@ export class Session {
     for (const [index, prompt] of prompts.entries()) checkTokens(`prompts[${index}]`, prompt, {});
     const submission = {
       kind: "sample" as const,
-      formats: ["loss_inputs" as const],
+      formats: EITHER_FORMAT,
       body: (call: Call) =>
         write(call, async (writer) => {
           writer.text('"model_inputs":[');
@@ -228,7 +228,7 @@ export class Session {
     options: OperationOptions,
     finish: (finished: Finished) => T,
   ): Promise<T> {
-    const submission = { kind, formats: ["loss_inputs" as const], body: () => body && jsonBody(body) };
+    const submission = { kind, formats: EITHER_FORMAT, body: () => body && jsonBody(body) };
     return runOperation(this.#core, this.#path, submission, options, finish);
   }
 }

@@ -16,6 +16,9 @@ export type WireFormat = "loss_inputs" | "loss_fn_inputs";
 
 const FORMATS: readonly WireFormat[] = ["loss_inputs", "loss_fn_inputs"];
 
+/** For a body without samples, which is the same in both formats. */
+export const EITHER_FORMAT: readonly WireFormat[] = ["loss_inputs"];
+
 /** Names of the number rows on the wire, the same in both formats. */
 const WIRE_NAMES: Readonly<Record<NumberRowName, string>> = {
   weights: "weights",

@@ -61,7 +61,9 @@ describe("submitting", () => {
 
   test("a key that no header can carry is refused", async () => {
     const { session, requests } = await scriptedSession([DONE]);
-    expect((await rejection(session.optimStep({}, { idempotencyKey: "a\nb" }))).code).toBe("ERR_INPUT");
+    for (const idempotencyKey of ["a\nb", ""]) {
+      expect((await rejection(session.optimStep({}, { idempotencyKey }))).code).toBe("ERR_INPUT");
+    }
     expect(requests).toEqual([]);
   });
 
@@ -278,6 +280,23 @@ describe("stopping", () => {
     expect(performance.now() - began).toBeLessThan(100);
     expect(error).toMatchObject({ name: "AbortError", message: "custom-forward-backward: aborted" });
     expect(requests).toEqual([]);
+  });
+
+  test("after one format was refused and before the other is sent: no key is named", async () => {
+    const length = 500_000;
+    const row = new Int32Array(length);
+    const samples = [{ tokens: row, targets: row, weights: new Float32Array(length).fill(0.1) }];
+    const controller = new AbortController();
+    const refuse: Reply = (response) => {
+      status(422)(response);
+      setTimeout(() => controller.abort(), 15);
+    };
+    const { session, requests } = await scriptedSession([refuse, completed({})]);
+    const call = session.customForwardBackward(samples, [new Float32Array(length).fill(0.3)], {
+      signal: controller.signal,
+    });
+    expect((await rejection(call)).message).toBe("custom-forward-backward: aborted");
+    expect(requests.length).toBe(1);
   });
 
   test("while the request is out: the error has its key, and the client goes on", async () => {
