@@ -50,7 +50,7 @@ def is_full(error):
     return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
 
 
-def download(url, sha256, folder, tls):
+def download(url, sha256, folder, opener):
     """Brings `url` into `folder` and returns its path; a file:// address is checked and used where it lies."""
     name = os.path.basename(urllib.parse.unquote(urllib.parse.urlsplit(url).path))
     if url.startswith("file:"):
@@ -65,7 +65,7 @@ def download(url, sha256, folder, tls):
     if sha256 is None and os.path.exists(part):
         os.remove(part)
     resumed = os.path.exists(part) and os.path.getsize(part) > 0
-    fetch(url, part, name, tls)
+    fetch(url, part, name, opener)
     try:
         verify(part, name, sha256)
     except Failure:
@@ -73,7 +73,7 @@ def download(url, sha256, folder, tls):
         if not resumed:
             raise
         say(f"{name}: the part left by an earlier run does not fit, beginning anew")
-        fetch(url, part, name, tls)
+        fetch(url, part, name, opener)
         verify(part, name, sha256)
     os.replace(part, path)
     return path
@@ -87,12 +87,12 @@ def verify(path, name, sha256):
         raise Failure(f"{name} is damaged: its sha256 is {found}, expected {sha256}; run this again to fetch it anew")
 
 
-def fetch(url, part, name, tls):
+def fetch(url, part, name, opener):
     failures = 0
     while True:
         before = os.path.getsize(part) if os.path.exists(part) else 0
         try:
-            transfer(url, part, name, tls)
+            transfer(url, part, name, opener)
             return
         except urllib.error.HTTPError as error:
             if error.code == 416:  # nothing lies beyond what is there: either whole or not of this file
@@ -124,13 +124,13 @@ def total_of(content_range):
     return int(found[1]) if found else None
 
 
-def transfer(url, part, name, tls):
+def transfer(url, part, name, opener):
     """One connection: asks for what is missing and appends it to `part`."""
     have = os.path.getsize(part) if os.path.exists(part) else 0
     headers = {"User-Agent": "tokengrad-setup", "Accept-Encoding": "identity"}
     if have:
         headers["Range"] = f"bytes={have}-"
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=STALLED, context=tls) as answer:
+    with opener.open(urllib.request.Request(url, headers=headers), timeout=STALLED) as answer:
         length = answer.headers.get("Content-Length")
         start = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range") or "")
         if have and not (answer.status == 206 and start and int(start[1]) == have):

@@ -8,6 +8,7 @@ import shutil
 import ssl
 import subprocess
 import sys
+import urllib.request
 
 from download import Unusable, download, is_full, no_room
 from failure import Failure
@@ -33,8 +34,9 @@ def companions(metadata):
     return needed
 
 
-def tls_context(pip):
-    """Trust what pip trusts: the system's certificates, the ones pip carries, and the one its configuration names."""
+def opener_like(pip):
+    """Opens addresses as pip would: trusts what it trusts and goes through the proxy that its configuration names."""
+    settings = run_pip(pip, "config", "list").stdout
     context = ssl.create_default_context()
     try:
         from pip._vendor import certifi
@@ -42,19 +44,21 @@ def tls_context(pip):
         context.load_verify_locations(certifi.where())
     except (ImportError, OSError):
         pass  # a pip of the system that uses the system's certificates alone
-    named = re.findall(r"\.cert='([^']+)'", run_pip(pip, "config", "list").stdout)
-    for path in [*named, os.environ.get("REQUESTS_CA_BUNDLE")]:
+    for path in [*re.findall(r"\.cert='([^']+)'", settings), os.environ.get("REQUESTS_CA_BUNDLE")]:
         if path and os.path.exists(path):
             context.load_verify_locations(**({"capath": path} if os.path.isdir(path) else {"cafile": path}))
-    return context
+    proxies = re.findall(r"\.proxy='([^']+)'", settings)
+    proxy = urllib.request.ProxyHandler({"http": proxies[-1], "https": proxies[-1]} if proxies else None)
+    return urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), proxy)
 
 
 def bring(pip, can_report, requirement, downloads, dependencies=False):
     """Paths of the wheels of `requirement` on this disk, verified."""
     wheels = resolve(pip, requirement, dependencies) if can_report else []
-    tls = tls_context(pip) if any(not wheel.url.startswith("file:") for wheel in wheels) else None
+    remote = any(not wheel.url.startswith("file:") for wheel in wheels)
+    opener = opener_like(pip) if remote else None
     try:
-        paths = [download(wheel.url, wheel.sha256, downloads, tls) for wheel in wheels]
+        paths = [download(wheel.url, wheel.sha256, downloads, opener) for wheel in wheels]
     except Unusable as error:
         say(str(error))
         paths = []

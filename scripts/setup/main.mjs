@@ -1,6 +1,7 @@
 // The command line of set-up: which steps to do.
 import { command, ROOT } from "./command.mjs";
 import { SetupFailure } from "./failure.mjs";
+import { say } from "./report.mjs";
 import { STEPS, setUp } from "./steps.mjs";
 
 await command("set-up", async () => {

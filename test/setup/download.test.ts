@@ -9,12 +9,13 @@ import { Index, makeWheel, type Wheel } from "./wheels.ts";
 
 const DRIVER = `
 import sys
+import urllib.request
 sys.path.insert(0, sys.argv[1])
 import download
 from failure import Failure
 download.ATTEMPTS = 2
 try:
-    print(download.download(sys.argv[2], sys.argv[3] or None, sys.argv[4], None))
+    print(download.download(sys.argv[2], sys.argv[3] or None, sys.argv[4], urllib.request.build_opener()))
 except Failure as failure:
     sys.exit(str(failure))
 `;

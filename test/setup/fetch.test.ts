@@ -85,8 +85,8 @@ async function serve(...served: Wheel[]): Promise<void> {
   await index.start();
 }
 
-/** Runs fetch.py with a pip that calls itself of the version given. */
-async function fetch(pipVersion = "99.0") {
+/** Runs fetch.py with a pip that calls itself of the version given; the variables come last. */
+async function fetch(pipVersion = "99.0", variables: Record<string, string> = {}) {
   const cache = temporaryFolder();
   const target = path.join(cache, "libtorch");
   const script = path.join(PROJECT, "scripts/libtorch/fetch.py");
@@ -96,6 +96,7 @@ async function fetch(pipVersion = "99.0") {
     ...index.pipEnvironment(),
     PYTHONPATH: shimmed,
     SHIM_VERSION: pipVersion,
+    ...variables,
   };
   const child = spawn(programPath("python3"), ["-B", script, "2.13.0", target], { env });
   let out = "";
@@ -148,6 +149,19 @@ it("lets pip fetch where the server serves pip alone", async () => {
   expect(code).toBe(0);
   expect(err).toContain("the server answered 403");
   expect(names).toEqual([...KEPT].sort());
+});
+
+it("goes through the proxy that pip's configuration names", async () => {
+  await serve(wheels.cpu);
+  const { origin } = index;
+  const { code, names } = await fetch("99.0", {
+    PIP_INDEX_URL: "http://index.test/simple",
+    PIP_TRUSTED_HOST: "index.test",
+    PIP_PROXY: origin,
+  });
+  expect(code).toBe(0);
+  expect(names).toEqual([...KEPT].sort());
+  expect(index.fetches.map(({ path }) => path)).toEqual([`http://index.test/files/${wheels.cpu.name}`]);
 });
 
 describe.runIf(process.platform === "linux")("a CUDA build", () => {

@@ -113,18 +113,14 @@ export class Index {
 
   /** The requests for wheels that were not pip's own. */
   get fetches(): { path: string; range: string | undefined }[] {
-    return this.requests.filter(
-      ({ agent, path }) => agent === "tokengrad-setup" && path.startsWith("/files/"),
-    );
+    return this.requests.filter(({ agent, path }) => agent === "tokengrad-setup" && path.includes("/files/"));
   }
 
   #answer(request: http.IncomingMessage, response: http.ServerResponse): void {
-    const url = request.url ?? "";
-    this.requests.push({
-      agent: request.headers["user-agent"] ?? "",
-      path: url,
-      range: request.headers.range,
-    });
+    const asked = request.url ?? "";
+    const agent = request.headers["user-agent"] ?? "";
+    this.requests.push({ agent, path: asked, range: request.headers.range });
+    const url = asked.replace(/^http:\/\/[^/]+/, ""); // a whole address when asked as a proxy
     const project = /^\/simple\/([^/]+)\/$/.exec(url)?.[1];
     const wheel = this.#wheels.find(({ name }) => url === `/files/${name}`);
     if (project) {
