@@ -62,7 +62,10 @@ def bring(pip, can_report, requirement, downloads, dependencies=False):
     except Unusable as error:
         say(str(error))
         paths = []
-    return paths or download_with_pip(pip, requirement, os.path.join(downloads, "pip-download"), dependencies)
+    if paths:
+        return paths
+    folder = os.path.join(downloads, re.sub(r"\W+", "-", requirement))  # of its own: all in it is of this requirement
+    return download_with_pip(pip, requirement, folder, dependencies)
 
 
 def check_loads(folder):

@@ -174,23 +174,34 @@ describe.runIf(process.platform === "linux")("a CUDA build", () => {
       "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../../nvidia/cu13/lib",
     );
 
-  it("brings the two libraries that it needs on any machine, where it looks for them", async () => {
-    const made = temporaryFolder();
-    const torch = makeWheel(made, "torch", "2.13.0", torchFiles(needing()), {
-      requires: [
-        'cuda-toolkit[cublas,cudart,cupti]==13.0.3; platform_system == "Linux"',
-        'nvidia-cudnn-cu13==9.20.0.48; platform_system == "Linux"',
-      ],
-    });
-    await serve(torch, wheels.toolkit, wheels.runtime, wheels.cupti);
-    const { code, out, names } = await fetch();
-    expect(out).toBe("");
-    expect(code).toBe(0);
-    expect(names).toContain("nvidia/cu13/lib/libcudart.so.99");
-    expect(names).toContain("nvidia/cu13/lib/libcupti.so.99");
-    expect(names).not.toContain("nvidia/cu13/include/x.h");
-    fs.rmSync(made, { recursive: true });
-  });
+  it.each([
+    ["by the addresses that pip tells", "99.0"],
+    ["through a pip that tells none", "22.0"],
+  ])(
+    "brings the two libraries that it needs on any machine, where it looks for them, %s",
+    async (_way, pip) => {
+      const made = temporaryFolder();
+      const torch = makeWheel(made, "torch", "2.13.0", torchFiles(needing()), {
+        requires: [
+          'cuda-toolkit[cublas,cudart,cupti]==13.0.3; platform_system == "Linux"',
+          'nvidia-cudnn-cu13==9.20.0.48; platform_system == "Linux"',
+        ],
+      });
+      await serve(torch, wheels.toolkit, wheels.runtime, wheels.cupti);
+      const { code, out, err, names } = await fetch(pip);
+      expect(out).toBe("");
+      expect(code).toBe(0);
+      expect(err.match(/unpacking \w+-/g)).toEqual(
+        ["cuda_toolkit", "nvidia_cuda_cupti", "nvidia_cuda_runtime", "torch"].map(
+          (name) => `unpacking ${name}-`,
+        ),
+      );
+      expect(names).toContain("nvidia/cu13/lib/libcudart.so.99");
+      expect(names).toContain("nvidia/cu13/lib/libcupti.so.99");
+      expect(names).not.toContain("nvidia/cu13/include/x.h");
+      fs.rmSync(made, { recursive: true });
+    },
+  );
 
   it("is refused, naming the library, when it does not load", async () => {
     const made = temporaryFolder();
