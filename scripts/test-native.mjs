@@ -5,7 +5,7 @@ import { spawnSync } from "node:child_process";
 import { command, ROOT } from "./setup/command.mjs";
 import { SetupFailure } from "./setup/failure.mjs";
 import { buildNative } from "./setup/native.mjs";
-import { setUp } from "./setup/steps.mjs";
+import { alone, setUp } from "./setup/steps.mjs";
 import { requireTools } from "./setup/tools.mjs";
 
 await command("test:native", async () => {
@@ -13,11 +13,12 @@ await command("test:native", async () => {
   const libtorch = await setUp(ROOT, ["packages", "libtorch"]);
   if (!libtorch) throw new SetupFailure("internal: set-up found no libtorch");
   requireTools({ build: true, fetch: false });
-  const folder = await buildNative(ROOT, libtorch, {
+  const build = {
     folder: sanitize ? "cmake-sanitize" : "cmake",
     target: "core_test",
     definitions: { TOKENGRAD_SANITIZE: sanitize ? "ON" : "OFF" },
-  });
+  };
+  const folder = await alone(ROOT, () => buildNative(ROOT, libtorch, build));
   const { status } = spawnSync("ctest", ["--test-dir", folder, "--output-on-failure"], { stdio: "inherit" });
   if (status !== 0) throw new SetupFailure("the C++ tests failed: their messages are above");
 });

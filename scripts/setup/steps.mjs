@@ -26,7 +26,7 @@ export async function setUp(root, steps = STEPS) {
   let state = look(root, wanted);
   if (state.toDo.size === 0) return state.libtorch;
   if (wanted.has("libtorch")) requireSystem();
-  return withLock(path.join(root, STATE, "lock"), "the set-up of this checkout", async () => {
+  return alone(root, async () => {
     state = look(root, wanted); // another run may have done it while this one waited
     const { toDo } = state;
     requireTools({ build: toDo.has("native"), fetch: toDo.has("libtorch") });
@@ -36,6 +36,15 @@ export async function setUp(root, steps = STEPS) {
     if (toDo.has("typescript")) await compileTypescript(root);
     return libtorch;
   });
+}
+
+/**
+ * Runs work that writes into the checkout while no other set-up does.
+ * @template T
+ * @param {string} root @param {() => Promise<T>} work
+ */
+export function alone(root, work) {
+  return withLock(path.join(root, STATE, "lock"), "the set-up of this checkout", work);
 }
 
 /** @param {string} root @param {Set<Step>} wanted */
