@@ -33,10 +33,12 @@ class Wheel:
     sha256: str | None
 
 
-def run_pip(pip, *arguments):
+def run_pip(pip, *arguments, shown=False):
     # A user's habits for installing (--user, virtual environments only) do not concern a download.
     environment = dict(os.environ, PIP_USER="0", PIP_REQUIRE_VIRTUALENV="0", PIP_DISABLE_PIP_VERSION_CHECK="1")
-    return subprocess.run([sys.executable, *pip, *arguments], env=environment, capture_output=True, text=True)
+    command = [sys.executable, *pip, *arguments]
+    output = sys.stderr if shown else subprocess.PIPE
+    return subprocess.run(command, env=environment, stdout=output, stderr=subprocess.PIPE, text=True)
 
 
 def pip_version(pip):
@@ -63,24 +65,28 @@ def find_pip(downloads):
     return own, False
 
 
+def run_for_any_python(pip, requirement, *arguments, shown=False):
+    """Runs pip for this Python, then, if it offers no wheel for it, for another one; raises a Failure if neither helps."""
+    own = run_pip(pip, *arguments, requirement, shown=shown)
+    if own.returncode == 0:
+        return
+    if NETWORK_SIGNS.search(own.stderr) or run_pip(pip, *arguments, *OTHER_PYTHON, requirement, shown=shown).returncode:
+        raise Failure(reason(requirement, own.stderr))
+
+
 def resolve(pip, requirement, dependencies=False):
     """The wheels that pip would install for `requirement`."""
-    problem = ""
-    for python in ([], OTHER_PYTHON):
-        with tempfile.TemporaryDirectory() as scratch:
-            report = os.path.join(scratch, "report.json")
-            answer = run_pip(
-                pip, "install", "--dry-run", "--ignore-installed", "--quiet", "--retries", "2", "--report", report,
-                *([] if dependencies else ["--no-deps"]), *python, "--target", os.path.join(scratch, "target"),
-                requirement,
-            )  # fmt: skip
-            if answer.returncode == 0:
-                with open(report, encoding="utf-8") as file:
-                    return [wheel_of(item) for item in json.load(file)["install"]]
-        problem = problem or answer.stderr
-        if NETWORK_SIGNS.search(answer.stderr):
-            break
-    raise Failure(reason(requirement, problem))
+    with tempfile.TemporaryDirectory() as scratch:
+        report = os.path.join(scratch, "report.json")
+        arguments = ["--quiet", "--dry-run", "--ignore-installed", "--retries", "2", "--report", report]
+        arguments += ["--target", os.path.join(scratch, "target"), *depth(dependencies)]
+        run_for_any_python(pip, requirement, "install", *arguments)
+        with open(report, encoding="utf-8") as file:
+            return [wheel_of(item) for item in json.load(file)["install"]]
+
+
+def depth(dependencies):
+    return [] if dependencies else ["--no-deps"]
 
 
 def wheel_of(item):
@@ -92,18 +98,9 @@ def wheel_of(item):
 def download_with_pip(pip, requirement, folder, dependencies=False):
     """Lets pip fetch into `folder` (no resuming) and returns the wheels' paths: the way where its address does not serve."""
     say(f"letting pip fetch {requirement}")
-    problem = ""
-    for python in ([], OTHER_PYTHON):
-        answer = run_pip(
-            pip, "download", "--quiet", "--retries", "2", *([] if dependencies else ["--no-deps"]),
-            *python, "--dest", folder, requirement,
-        )  # fmt: skip
-        if answer.returncode == 0:
-            return sorted(glob.glob(os.path.join(folder, "*.whl")))
-        problem = problem or answer.stderr
-        if NETWORK_SIGNS.search(answer.stderr):
-            break
-    raise Failure(reason(requirement, problem))
+    arguments = ["--retries", "2", "--dest", folder, *depth(dependencies)]
+    run_for_any_python(pip, requirement, "download", *arguments, shown=True)
+    return sorted(glob.glob(os.path.join(folder, "*.whl")))
 
 
 def reason(requirement, output):
