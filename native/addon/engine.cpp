@@ -107,6 +107,7 @@ Engine::Engine(const Napi::CallbackInfo& info) : ObjectWrap(info) {
   // Hooks run last in, first out: this one ends the thread while the channel it writes to is still
   // there.
   napi_add_env_cleanup_hook(info.Env(), &Engine::on_environment_end, this);
+  info.Env().GetInstanceData<Environment>()->engines.insert(this);
 }
 
 Engine::~Engine() { close(); }
@@ -115,6 +116,8 @@ void Engine::on_environment_end(void* engine) { static_cast<Engine*>(engine)->cl
 
 void Engine::close() {
   if (worker_ == nullptr) return;
+  disposed_ = true;
+  Env().GetInstanceData<Environment>()->engines.erase(this);
   napi_remove_env_cleanup_hook(Env(), &Engine::on_environment_end, this);
   worker_.reset();
   pending_.clear();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <variant>
 
 #include "core/device.h"
@@ -14,6 +15,8 @@
 #include "core/worker.h"
 
 namespace tokengrad {
+
+class Engine;
 
 /// What `open` found.
 struct Opened {
@@ -29,6 +32,12 @@ struct Completion {
   Outcome outcome;
 };
 
+/// What belongs to one JavaScript environment: the main thread's, or a worker thread's.
+struct Environment {
+  /// Engines whose thread has not ended.
+  std::set<Engine*> engines;
+};
+
 class Engine : public Napi::ObjectWrap<Engine> {
  public:
   static Napi::Function define(Napi::Env env);
@@ -36,6 +45,10 @@ class Engine : public Napi::ObjectWrap<Engine> {
   /// `new Engine({ device, threads })`. Starts the worker; the device is chosen by `open`.
   explicit Engine(const Napi::CallbackInfo& info);
   ~Engine() override;
+
+  /// Ends the thread and the channel; promises that are pending never settle. Waits for the job
+  /// that is running, if any. Safe to call twice.
+  void close();
 
  private:
   /// A call that has not been answered. All of it belongs to the JavaScript thread.
@@ -58,9 +71,6 @@ class Engine : public Napi::ObjectWrap<Engine> {
   template <typename Work>
   Napi::Object submit(Napi::Env env, std::vector<Napi::Reference<Napi::Value>> kept, Work work);
   void settle(Napi::Env env, uint32_t id, const Outcome& outcome);
-  /// Ends the thread and the channel. Waits for the job that is running, if any.
-  void close();
-
   std::string device_name_;
   int threads_;
   /// Where the runs compute; written and read on the worker's thread only.

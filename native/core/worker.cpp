@@ -4,37 +4,10 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace tokengrad {
 namespace {
-
-/// Every live worker of the process. A process may exit while jobs run, in any thread; they must be
-/// off libtorch before its own global objects are destroyed, which happens after those of this
-/// library.
-class Registry {
- public:
-  void add(Worker* worker) {
-    const std::lock_guard lock(mutex_);
-    workers_.insert(worker);
-  }
-  void remove(Worker* worker) {
-    const std::lock_guard lock(mutex_);
-    workers_.erase(worker);
-  }
-  ~Registry() {
-    const std::lock_guard lock(mutex_);
-    for (Worker* worker : workers_) worker->stop();
-    for (Worker* worker : workers_) worker->join();
-  }
-
- private:
-  std::mutex mutex_;
-  std::set<Worker*> workers_;
-};
-
-Registry registry;
 
 /// Sets the number of intra-op threads of the calling thread. libtorch keeps one number for the
 /// process and each thread takes it over when it first asks, so both steps must be one.
@@ -47,12 +20,9 @@ void set_threads(int threads) {
 
 }  // namespace
 
-Worker::Worker(int threads) : thread_([this, threads] { loop(threads); }) { registry.add(this); }
+Worker::Worker(int threads) : thread_([this, threads] { loop(threads); }) {}
 
-Worker::~Worker() {
-  registry.remove(this);
-  join();
-}
+Worker::~Worker() { join(); }
 
 void Worker::submit(std::shared_ptr<Job> job) {
   {
@@ -81,7 +51,6 @@ void Worker::stop() {
 
 void Worker::join() {
   stop();
-  const std::lock_guard lock(join_mutex_);
   if (thread_.joinable()) thread_.join();
 }
 

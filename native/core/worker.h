@@ -19,7 +19,8 @@ struct Job {
   CancelFlag cancel;
 };
 
-/// All members may be called from any thread but the worker's own.
+/// Belongs to one thread, which is not the worker's own. It must be destroyed before the process
+/// exits: libtorch's global objects go then, and a job may still use them.
 class Worker {
  public:
   /// `threads` is the number of libtorch's intra-op threads that jobs of this worker use, itself
@@ -48,7 +49,6 @@ class Worker {
   std::deque<std::shared_ptr<Job>> queue_;
   std::shared_ptr<Job> running_;
   bool stopped_ = false;
-  std::mutex join_mutex_;
   std::thread thread_;
 };
 
