@@ -1,0 +1,172 @@
+// The trainer's addon: its full type, and the one place that loads it.
+import { existsSync, readdirSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { LoadError } from "../engine/errors.ts";
+
+export interface NativeConfig {
+  readonly layers: number;
+  /** A multiple of twice the heads. */
+  readonly width: number;
+  readonly heads: number;
+  /** Tokens in the longest sequence. */
+  readonly context: number;
+  readonly vocabulary: number;
+  /** Of the initial weights. */
+  readonly seed: bigint;
+  readonly precision: "float32" | "float64";
+}
+
+/** Rows of tokens, laid end to end; one target and one weight for each. */
+export interface NativeBatch {
+  readonly tokens: Int32Array;
+  readonly targets: Int32Array;
+  /** At least 0; 0 leaves a position out. */
+  readonly weights: Float64Array;
+  /** Row i is `[offsets[i], offsets[i + 1])`. */
+  readonly offsets: Int32Array;
+}
+
+export interface NativeLoss {
+  readonly type: "cross_entropy" | "importance_sampling" | "ppo" | "cispo" | "grpo" | "dro";
+  /** Bounds of the ratio, absolute: ppo, cispo, grpo. */
+  readonly clipLow: number;
+  readonly clipHigh: number;
+  /** Weight of the square (dro) or of the KL term (grpo). */
+  readonly beta: number;
+  readonly aggregation: "fixed_horizon" | "token_mean" | "sequence_mean";
+  readonly sequenceRatio: boolean;
+}
+
+/** One number per position of the batch. */
+export interface NativeLossInputs {
+  readonly sampled?: Float64Array;
+  readonly advantages?: Float64Array;
+  readonly reference?: Float64Array;
+}
+
+export interface NativePass {
+  readonly loss: number;
+  readonly metrics: Readonly<Record<string, number>>;
+  /** One per position of the batch, 0 where the weight is 0. */
+  readonly logprobs: Float64Array;
+}
+
+export interface NativeAdam {
+  readonly learningRate: number;
+  readonly beta1: number;
+  readonly beta2: number;
+  readonly eps: number;
+  readonly weightDecay: number;
+  /** 0 clips nothing. */
+  readonly gradClipNorm: number;
+}
+
+export interface NativeSampling {
+  /** Prompts, laid end to end; prompt i is `[offsets[i], offsets[i + 1])`. */
+  readonly tokens: Int32Array;
+  readonly offsets: Int32Array;
+  /** Completions per prompt. */
+  readonly samples: number;
+  readonly maxTokens: number;
+  /** 0 always takes the most likely token. */
+  readonly temperature: number;
+  readonly topP: number;
+  /** Below 1 keeps all. */
+  readonly topK: number;
+  readonly stop: readonly string[];
+  readonly endOfText: number;
+  readonly seed: bigint;
+  readonly promptLogprobs: boolean;
+  readonly topPromptLogprobs: number;
+}
+
+export interface NativeSamples {
+  /** Step of the weights that were sampled from. */
+  readonly version: number;
+  /** Prompt 0 sample 0, prompt 0 sample 1, and so on. */
+  readonly sequences: readonly {
+    readonly tokens: Int32Array;
+    readonly logprobs: Float64Array;
+    readonly stopped: boolean;
+  }[];
+  /** One per prompt where prompts were scored; the top lists leave out the first token. */
+  readonly prompts: readonly {
+    readonly logprobs: Float64Array;
+    readonly topTokens: Int32Array;
+    readonly topLogprobs: Float64Array;
+  }[];
+}
+
+/** Parameters, and after them the optimiser's two moments where it is to go on; numbers of the model's precision. */
+export interface NativeState {
+  readonly step: number;
+  readonly parts: readonly Uint8Array[];
+}
+
+/** Work is done in the order of the calls, on one thread for all sessions. Promises reject with an `Error` with a `code`. */
+export interface NativeSession {
+  forwardBackward(
+    batch: NativeBatch,
+    loss: NativeLoss,
+    inputs: NativeLossInputs,
+    forwardOnly: boolean,
+  ): Promise<NativePass>;
+  /** `gradients`: d loss / d logprob, one per position of the batch. */
+  customForwardBackward(batch: NativeBatch, gradients: Float64Array): Promise<void>;
+  /** Resolves to the number of steps made so far. */
+  optimStep(adam: NativeAdam): Promise<number>;
+  /** Makes sampling use the current weights; resolves to their version. */
+  publish(): Promise<number>;
+  sample(request: NativeSampling): Promise<NativeSamples>;
+  save(withOptimizer: boolean): Promise<NativeState>;
+  /** Frees the session when work under way has ended. Safe to call twice. */
+  dispose(): void;
+}
+
+export interface TrainerAddon {
+  /** Fresh weights from the seed, or restored ones. */
+  createSession(config: NativeConfig, state?: NativeState): Promise<NativeSession>;
+  /** Name and shape of every parameter, in the order of a saved part. */
+  parameters(config: NativeConfig): readonly { readonly name: string; readonly shape: readonly number[] }[];
+  /** Threads of libtorch, for all sessions of this environment. */
+  setThreads(count: number): void;
+}
+
+const root = fileURLToPath(new URL("../../", import.meta.url));
+
+/** Where the addon may lie: one built here first, then one that came with the package. */
+function candidates(): string[] {
+  const prebuilt = join(root, "prebuilds", `${process.platform}-${process.arch}`);
+  const shipped = existsSync(prebuilt) ? readdirSync(prebuilt) : [];
+  return [
+    join(root, "build", "Release", "trainer.node"),
+    ...shipped.filter((name) => /^trainer.*\.node$/.test(name)).map((name) => join(prebuilt, name)),
+  ];
+}
+
+let addon: TrainerAddon | undefined;
+
+/**
+ * Loads the addon, once.
+ *
+ * @throws {LoadError} if none loads.
+ */
+export function loadTrainer(): TrainerAddon {
+  if (addon !== undefined) return addon;
+  // Threads of OpenMP that wait by spinning for milliseconds make every operation some ten times slower as soon as
+  // something else wants a core. The variable is read when libtorch is loaded.
+  process.env.GOMP_SPINCOUNT ??= "2000";
+  const require = createRequire(import.meta.url);
+  const attempts: { path: string; reason: string }[] = [];
+  for (const path of candidates()) {
+    try {
+      addon = require(path) as TrainerAddon;
+      return addon;
+    } catch (error) {
+      attempts.push({ path, reason: (error as Error).message });
+    }
+  }
+  throw new LoadError(attempts, "to build the addon: npx node-gyp rebuild");
+}

@@ -1,0 +1,85 @@
+// The options of the local trainer: defaults, then types and ranges.
+import { availableParallelism } from "node:os";
+import { InputError } from "../errors.ts";
+import type { NativeConfig } from "./binding.ts";
+
+/** Sizes of the model. Small by default: 0.8 million weights that read bytes. */
+export interface ModelOptions extends NativeConfig {
+  /** The token that ends a completion. */
+  readonly endOfText: number;
+}
+
+export interface LocalTrainerOptions {
+  /**
+   * Sizes of the base model, whose weights are random from the seed. Defaults: `layers` 4, `width` 128 (a multiple of
+   * twice the heads), `heads` 2, `context` 256 tokens, `vocabulary` 257 (the bytes, and 256 for the end of a text),
+   * `seed` 0, `precision` "float32", `endOfText` the vocabulary's last token.
+   */
+  readonly model?: Partial<ModelOptions>;
+  /** Name under which the base model is offered. Default "local/tiny". */
+  readonly modelName?: string;
+  /** Address to listen on. Default "127.0.0.1": nobody but this machine. */
+  readonly host?: string;
+  /** Port to listen on. Default 0: any that is free. */
+  readonly port?: number;
+  /** Key that every request must bear. Default: a random one. */
+  readonly apiKey?: string;
+  /** Folder for checkpoints, made if missing. Default: a temporary one that `close()` removes. */
+  readonly dataFolder?: string;
+  /** Threads of libtorch. Default: the CPUs that this process may use. Results are bit-identical for equal numbers only. */
+  readonly threads?: number;
+  /** Largest request body, in bytes. Default 256 MiB. */
+  readonly bodyLimitBytes?: number;
+  /** How long a poll waits for an unfinished operation, in milliseconds, before it is answered. Default 250. */
+  readonly pollHoldMs?: number;
+}
+
+export interface Settings {
+  readonly model: ModelOptions;
+  readonly modelName: string;
+  readonly host: string;
+  readonly port: number;
+  readonly apiKey: string | undefined;
+  readonly dataFolder: string | undefined;
+  readonly threads: number;
+  readonly bodyLimitBytes: number;
+  readonly pollHoldMs: number;
+}
+
+/**
+ * Options with their defaults. The trainer itself checks the model's sizes against each other.
+ *
+ * @throws {InputError} naming the option.
+ */
+export function settings(options: LocalTrainerOptions): Settings {
+  const { layers = 4, width = 128, heads = 2, context = 256, vocabulary = 257 } = options.model ?? {};
+  const { seed = 0n, precision = "float32", endOfText = vocabulary - 1 } = options.model ?? {};
+  const sizes = { layers, width, heads, context, vocabulary };
+  for (const [name, size] of Object.entries(sizes)) whole(`model.${name}`, size, 1, 2 ** 31 - 1);
+  whole("model.endOfText", endOfText, 0, vocabulary - 1);
+  const { port = 0, bodyLimitBytes = 256 * 2 ** 20, pollHoldMs = 250 } = options;
+  const threads = options.threads ?? availableParallelism();
+  whole("port", port, 0, 65_535);
+  whole("threads", threads, 1, 1024);
+  whole("bodyLimitBytes", bodyLimitBytes, 1, 2 ** 29);
+  whole("pollHoldMs", pollHoldMs, 0, 60_000);
+  if (options.apiKey !== undefined && !/^[\x21-\x7e]+$/.test(options.apiKey)) {
+    throw new InputError("apiKey", "expected visible ASCII characters");
+  }
+  return {
+    model: { ...sizes, seed: BigInt.asUintN(64, BigInt(seed)), precision, endOfText },
+    modelName: options.modelName ?? "local/tiny",
+    host: options.host ?? "127.0.0.1",
+    port,
+    apiKey: options.apiKey,
+    dataFolder: options.dataFolder,
+    threads,
+    bodyLimitBytes,
+    pollHoldMs,
+  };
+}
+
+function whole(path: string, value: number, low: number, high: number): void {
+  if (Number.isInteger(value) && value >= low && value <= high) return;
+  throw new InputError(path, `expected a whole number from ${low} to ${high}, got ${value}`);
+}

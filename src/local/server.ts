@@ -1,0 +1,72 @@
+// The HTTP side: keys, bodies, errors; what stands behind the paths is in the routes.
+import { createHash, timingSafeEqual } from "node:crypto";
+import fastify, { type FastifyError, type FastifyInstance } from "fastify";
+import { controlRoutes } from "./control-routes.ts";
+import { operationRoutes } from "./operation-routes.ts";
+import type { Settings } from "./options.ts";
+import { Problem } from "./problem.ts";
+import type { Service } from "./service.ts";
+
+/** A request's body: its bytes, which tell repeats apart, and what they say. */
+export interface JsonBody {
+  readonly bytes: Buffer;
+  /** Undefined where the body is empty. */
+  readonly value: unknown;
+}
+
+const digest = (text: string | Buffer) => createHash("sha256").update(text).digest();
+
+/** A server that is not listening yet. */
+export function createServer(
+  service: Service,
+  settings: Pick<Settings, "bodyLimitBytes" | "pollHoldMs">,
+  apiKey: string,
+): FastifyInstance {
+  const server = fastify({
+    bodyLimit: settings.bodyLimitBytes,
+    forceCloseConnections: true,
+    requestTimeout: 300_000,
+    routerOptions: { maxParamLength: 200 },
+    // Clients differ on whether their base URL ends in /v1.
+    rewriteUrl: ({ url = "/" }) => url.replace(/^\/v1(?=\/)/, ""),
+  });
+
+  const expected = digest(`Bearer ${apiKey}`);
+  server.addHook("onRequest", async ({ headers }) => {
+    // Digests have equal lengths, so that the comparison takes the same time for every key.
+    if (timingSafeEqual(digest(headers.authorization ?? ""), expected)) return;
+    throw new Problem(401, "unauthorized", "Authorization: expected the trainer's key as a bearer token");
+  });
+
+  server.removeAllContentTypeParsers();
+  server.addContentTypeParser("*", { parseAs: "buffer" }, async (_: unknown, bytes: Buffer) => parse(bytes));
+
+  server.setNotFoundHandler(({ method, url }) => {
+    throw new Problem(404, "not_found", `there is no ${method} ${url.slice(0, 200)}`);
+  });
+  server.setErrorHandler((error: FastifyError, _, reply) => {
+    const problem = toProblem(error);
+    return reply.status(problem.status).send(problem.body());
+  });
+
+  controlRoutes(server, service);
+  operationRoutes(server, service, settings.pollHoldMs);
+  return server;
+}
+
+function parse(bytes: Buffer): JsonBody {
+  if (bytes.length === 0) return { bytes, value: undefined };
+  try {
+    return { bytes, value: JSON.parse(bytes.toString("utf8")) };
+  } catch (error) {
+    throw new Problem(400, "not_json", `body: expected JSON: ${(error as Error).message}`);
+  }
+}
+
+function toProblem(error: FastifyError): Problem {
+  if (error instanceof Problem) return error;
+  const status = error.statusCode ?? 500;
+  if (status === 413) return new Problem(413, "body_too_large", "body: larger than the trainer's limit");
+  if (status < 500) return new Problem(status, "bad_request", error.message);
+  return new Problem(500, "internal_error", `internal: ${error.message}`);
+}
