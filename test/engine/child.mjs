@@ -1,12 +1,15 @@
 // A process, or a worker thread, that uses the engine and ends in the way its first argument names.
 import { longRun, newEngine } from "./native.mjs";
 
+/** @param {string} word */
 const say = (word) => process.stdout.write(`${word}\n`);
 const started = () => new Promise((resolve) => setTimeout(resolve, Number(process.argv[3] ?? 30)));
 
+/** @type {Record<string, () => Promise<void>>} */
 const endings = {
   /** Loads the addon and does nothing with it. */
   async loaded() {},
+
   /** An engine that nobody used must not keep the process alive. */
   async idle() {
     newEngine();
@@ -53,11 +56,11 @@ const endings = {
     for (let i = 0; i < 20; i++) {
       newEngine();
       longRun(newEngine(1));
-      globalThis.gc();
+      globalThis.gc?.();
       await started();
     }
     say("done");
   },
 };
 
-await endings[process.argv[2]]();
+await endings[process.argv[2] ?? ""]?.();
