@@ -41,7 +41,7 @@ export async function runDemo(options: DemoOptions, signal: AbortSignal): Promis
     console.log(
       `local trainer at ${trainer.url}; engine on ${device}, executor ${executor}, libtorch ${libtorch}\n`,
     );
-    const { id } = await client.modelResources.start({ baseModel: "local/tiny" }, { signal });
+    const { id } = await client.modelResources.start({ baseModel: trainer.modelName }, { signal });
     const random = seededRandom(options.seed);
     const stage: Stage = { client, engine, modelResourcesId: id, random, signal };
 
