@@ -187,7 +187,7 @@ describe("reductions", () => {
       params: { one: upstream[0]! },
       loss: (given) => {
         const { logprobs, one } = given;
-        const scale = (given as unknown as { upstream?: Tensor<"sample"> }).upstream ?? one;
+        const scale = (given as unknown as { upstream?: Tensor<"sample"> }).upstream ?? (one as never);
         const values = (from === "token" ? logprobs : logprobs.square().sum(from)) as Tensor<"token">;
         const reduced = values[name as "sum"](to as "sample");
         // An empty segment gives an infinity or 0; neither counts here.
