@@ -6,14 +6,14 @@
 #include "core/version.h"
 #include "trainer/convert.h"
 #include "trainer/errors.h"
-#include "trainer/worker.h"
+#include "trainer/promise_queue.h"
 
 namespace tokengrad {
 namespace {
 
 // What one environment holds.
 struct Instance {
-  std::unique_ptr<Worker> worker;
+  std::unique_ptr<PromiseQueue> queue;
   Napi::FunctionReference session;
 };
 
@@ -59,41 +59,47 @@ class Session : public Napi::ObjectWrap<Session> {
   }
 
  private:
-  // Queues work on this session's trainer, which stays alive until the work is done.
+  // Queues work on this session's trainer, which stays alive until the work has ended.
   template <class Work>
   Napi::Value submit(const Napi::CallbackInfo& info, const Work& work) {
     if (!trainer_) throw Error("ERR_DISPOSED", "the session has been disposed of");
     auto* instance = info.Env().GetInstanceData<Instance>();
-    return instance->worker->run(info.Env(),
-                                 [trainer = trainer_, work](const CancelFlag& cancel) mutable {
-                                   return work(*trainer, cancel);
-                                 });
+    return instance->queue->run(info.Env(), [trainer = trainer_, disposed = disposed_,
+                                             work](const CancelFlag& cancel) mutable {
+      const Check check = [&] {
+        cancel.check();
+        disposed->check();
+      };
+      check();
+      return work(*trainer, check);
+    });
   }
 
   Napi::Value forward_backward(const Napi::CallbackInfo& info) {
     return guarded(info.Env(), [&] {
-      return submit(info, [batch = to_batch(info[0]), loss = to_loss(info[1]),
-                           inputs = to_loss_inputs(info[2]),
-                           forward_only = info[3].ToBoolean().Value()](Trainer& trainer, auto&) {
-        auto result = trainer.forward_backward(batch, loss, inputs, forward_only);
-        return Finish([result = std::move(result)](Napi::Env env) {
-          auto object = Napi::Object::New(env);
-          object.Set("loss", result.loss);
-          auto metrics = Napi::Object::New(env);
-          for (const auto& [name, value] : result.metrics) metrics.Set(name, value);
-          object.Set("metrics", metrics);
-          object.Set("logprobs", to_array(env, result.logprobs));
-          return object;
-        });
-      });
+      return submit(
+          info,
+          [batch = to_batch(info[0]), loss = to_loss(info[1]), inputs = to_loss_inputs(info[2]),
+           forward_only = info[3].ToBoolean().Value()](Trainer& trainer, auto& check) {
+            auto result = trainer.forward_backward(batch, loss, inputs, forward_only, check);
+            return Finish([result = std::move(result)](Napi::Env env) {
+              auto object = Napi::Object::New(env);
+              object.Set("loss", result.loss);
+              auto metrics = Napi::Object::New(env);
+              for (const auto& [name, value] : result.metrics) metrics.Set(name, value);
+              object.Set("metrics", metrics);
+              object.Set("logprobs", to_array(env, result.logprobs));
+              return object;
+            });
+          });
     });
   }
 
   Napi::Value custom_forward_backward(const Napi::CallbackInfo& info) {
     return guarded(info.Env(), [&] {
       return submit(info, [batch = to_batch(info[0]), gradients = to_doubles(info[1], "gradients")](
-                              Trainer& trainer, auto&) {
-        trainer.custom_forward_backward(batch, gradients);
+                              Trainer& trainer, auto& check) {
+        trainer.custom_forward_backward(batch, gradients, check);
         return undefined();
       });
     });
@@ -119,9 +125,9 @@ class Session : public Napi::ObjectWrap<Session> {
       return submit(
           info, [request = to_sample_request(info[0]), score = get_flag(options, "promptLogprobs"),
                  top = get_integer(options, "topPromptLogprobs")](Trainer& trainer,
-                                                                  const CancelFlag& cancel) {
+                                                                  const Check& check) {
             const auto& [model, weights] = std::tie(trainer.model(), trainer.published());
-            auto sequences = tokengrad::sample(model, weights, request, cancel);
+            auto sequences = tokengrad::sample(model, weights, request, check);
             std::vector<PromptScores> scores;
             if (score || top > 0) scores = score_prompts(model, weights, request.prompts, top);
             return Finish([version = trainer.published_step(), sequences = std::move(sequences),
@@ -162,11 +168,13 @@ class Session : public Napi::ObjectWrap<Session> {
   }
 
   Napi::Value dispose(const Napi::CallbackInfo& info) {
+    disposed_->set();
     trainer_.reset();
     return info.Env().Undefined();
   }
 
   std::shared_ptr<Trainer> trainer_;
+  std::shared_ptr<CancelFlag> disposed_ = std::make_shared<CancelFlag>();
 };
 
 // createSession(config, state?): a promise of a Session with fresh or restored weights.
@@ -176,7 +184,7 @@ Napi::Value create_session(const Napi::CallbackInfo& info) {
     std::optional<SavedState> state;
     if (info.Length() > 1 && !info[1].IsUndefined()) state = to_saved_state(info[1], config);
     auto* instance = info.Env().GetInstanceData<Instance>();
-    return instance->worker->run(info.Env(), [config, state](const CancelFlag&) {
+    return instance->queue->run(info.Env(), [config, state](const CancelFlag&) {
       auto trainer = std::make_shared<Trainer>(config);
       if (state) trainer->restore(*state);
       return Finish([trainer](Napi::Env env) -> Napi::Value {
@@ -212,7 +220,7 @@ Napi::Value set_threads(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&]() -> Napi::Value {
     const double count = info[0].ToNumber();
     if (!(count >= 1 && count <= 1024)) throw input_error("threads: expected 1 to 1024");
-    info.Env().GetInstanceData<Instance>()->worker->set_threads(static_cast<int>(count));
+    info.Env().GetInstanceData<Instance>()->queue->set_threads(static_cast<int>(count));
     return info.Env().Undefined();
   });
 }
@@ -221,15 +229,21 @@ Napi::Value start(Napi::Env env, Napi::Object exports) {
   return guarded(env, [&]() -> Napi::Value {
     check_version(loaded_version(), compiled_version());
     auto instance = std::make_unique<Instance>();
-    instance->worker = std::make_unique<Worker>(env);
+    instance->queue = std::make_unique<PromiseQueue>(env);
     instance->session = Napi::Persistent(Session::define(env));
     exports.Set("createSession", Napi::Function::New(env, create_session));
     exports.Set("parameters", Napi::Function::New(env, parameters));
     exports.Set("setThreads", Napi::Function::New(env, set_threads));
     auto* raw = instance.release();
     env.SetInstanceData(raw);
-    // Before the environment is taken down: the thread must be gone by then.
-    env.AddCleanupHook([raw] { raw->worker.reset(); });
+    // The thread must be off libtorch before the environment or the process ends; process.exit and
+    // uncaught errors end the process without ending its environment.
+    env.AddCleanupHook([raw] { raw->queue->close(); });
+    const auto process = env.Global().Get("process").As<Napi::Object>();
+    const auto close = [raw](const Napi::CallbackInfo&) { raw->queue->close(); };
+    process.Get("prependListener")
+        .As<Napi::Function>()
+        .Call(process, {Napi::String::New(env, "exit"), Napi::Function::New(env, close)});
     return exports;
   });
 }

@@ -28,7 +28,7 @@ struct Batch {
   std::span<const T> row(const std::vector<T>& values, int64_t sample) const {
     return std::span(values).subspan(offsets[sample], offsets[sample + 1] - offsets[sample]);
   }
-  // throws an Error that names the sample and position where the batch does not fit the model.
+  // Throws an Error that names the sample and position where the batch does not fit the model.
   void check(const ModelConfig& config) const;
 };
 

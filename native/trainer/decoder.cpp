@@ -37,10 +37,10 @@ Decoder::Decoder(const Model& model, const Parameters& weights, const SampleRequ
   mask_ = mask_.view({pairs, 1, capacity_});
 }
 
-void Decoder::run(const CancelFlag& cancel) {
+void Decoder::run(const Check& check) {
   auto hidden = read_prompts();
   for (int64_t column = longest_;; ++column) {
-    cancel.check();
+    check();
     auto next = choose_tokens(model_.log_probabilities(weights_, hidden));
     const auto alive = std::count_if(rows_.begin(), rows_.end(), [](auto& r) { return !r.done; });
     if (alive == 0) return;

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "trainer/choose.h"
 #include "trainer/model.h"
 #include "trainer/sampler.h"
@@ -31,8 +30,8 @@ class Decoder {
   Decoder(const Model& model, const Parameters& weights, const SampleRequest& request,
           std::vector<Row> rows);
 
-  // Fills every row's sequence. throws an Error when `cancel` is set.
-  void run(const CancelFlag& cancel);
+  // Fills every row's sequence. Calls `check` before every token.
+  void run(const Check& check);
 
  private:
   int64_t count() const { return static_cast<int64_t>(rows_.size()); }

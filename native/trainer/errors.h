@@ -1,11 +1,15 @@
 // The trainer's own reasons to fail, besides those of libtorch.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "core/error.h"
 
 namespace tokengrad {
+
+// Long work calls this now and then; it throws when the work is to stop.
+using Check = std::function<void()>;
 
 // An operation's input does not fit the model or the session.
 inline Error input_error(const std::string& message) { return Error("ERR_INPUT", message); }

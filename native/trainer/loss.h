@@ -39,7 +39,7 @@ struct LossConfig {
 // of grpo is the exponential of the sample's mean log-ratio, its slope that of a token's ratio.
 class BuiltInLoss {
  public:
-  // throws an Error where a needed input is missing or of another length than the batch.
+  // Throws an Error where a needed input is missing or of another length than the batch.
   BuiltInLoss(const LossConfig& config, const LossInputs& inputs, const Batch& batch,
               int64_t context);
 

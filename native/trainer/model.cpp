@@ -94,9 +94,8 @@ void Parameters::initialize(const ModelConfig& config) {
       continue;
     }
     // What a block adds to the residual stream is scaled down with depth, as in GPT-2.
-    const bool residual = shapes[i].name.ends_with(".out");
-    const double scale = residual ? 1 / std::sqrt(2.0 * static_cast<double>(config.layers)) : 1;
-    views[i].normal_(0, 0.02 * scale, generator);
+    const double adders = shapes[i].name.ends_with(".out") ? 2.0 * config.layers : 1;
+    views[i].normal_(0, 1 / std::sqrt(adders * config.width), generator);
   }
 }
 

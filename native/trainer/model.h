@@ -15,7 +15,7 @@ struct ModelConfig {
   uint64_t seed;             // of the initial weights
   at::ScalarType precision;  // kFloat or kDouble
   int64_t head_width() const { return width / heads; }
-  // throws an Error where a size makes no model.
+  // Throws an Error where a size makes no model.
   void check() const;
 };
 

@@ -45,7 +45,7 @@ void SampleRequest::check(const ModelConfig& config) const {
 }
 
 std::vector<Sequence> sample(const Model& model, const Parameters& weights,
-                             const SampleRequest& request, const CancelFlag& cancel) {
+                             const SampleRequest& request, const Check& check) {
   const auto& config = model.config;
   request.check(config);
   const at::NoGradGuard no_grad;
@@ -73,7 +73,7 @@ std::vector<Sequence> sample(const Model& model, const Parameters& weights,
   const auto count = static_cast<int64_t>(rows.size());
   for (int64_t begin = 0; begin < count; begin += together) {
     const auto end = std::min(count, begin + together);
-    Decoder(model, weights, request, {rows.begin() + begin, rows.begin() + end}).run(cancel);
+    Decoder(model, weights, request, {rows.begin() + begin, rows.begin() + end}).run(check);
   }
   return sequences;
 }

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "trainer/choose.h"
+#include "trainer/errors.h"
 #include "trainer/model.h"
 
 namespace tokengrad {
@@ -21,7 +21,7 @@ struct SampleRequest {
   std::vector<std::string> stop;  // matched on the bytes of tokens below 256
   int32_t end_of_text;            // the token that ends a completion
   uint64_t seed;
-  // throws an Error where the request does not fit the model.
+  // Throws an Error where the request does not fit the model.
   void check(const ModelConfig& config) const;
 };
 
@@ -33,7 +33,7 @@ struct Sequence {
 
 // Completions in the order prompt 0 sample 0, prompt 0 sample 1, and so on.
 std::vector<Sequence> sample(const Model& model, const Parameters& weights,
-                             const SampleRequest& request, const CancelFlag& cancel);
+                             const SampleRequest& request, const Check& check);
 
 // What the model thought of a prompt's tokens. Entry 0 stands for the first token, which nothing
 // precedes: 0, and no alternatives.

@@ -70,7 +70,8 @@ void Trainer::keep(const Parameters& sums) {
 }
 
 PassResult Trainer::forward_backward(const Batch& batch, const LossConfig& loss_config,
-                                     const LossInputs& inputs, bool forward_only) {
+                                     const LossInputs& inputs, bool forward_only,
+                                     const Check& check) {
   batch.check(model_.config);
   BuiltInLoss loss(loss_config, inputs, batch, model_.config.context);
   PassResult result;
@@ -79,6 +80,7 @@ PassResult Trainer::forward_backward(const Batch& batch, const LossConfig& loss_
   std::optional<Parameters> sums;
   if (!forward_only) sums.emplace(model_.config);
   for (const auto& bucket : make_buckets(batch)) {
+    check();
     const at::AutoGradMode record(!forward_only);
     const auto logprobs = score(bucket);
     const auto values = logprobs.detach().to(at::kDouble);
@@ -97,13 +99,15 @@ PassResult Trainer::forward_backward(const Batch& batch, const LossConfig& loss_
   return result;
 }
 
-void Trainer::custom_forward_backward(const Batch& batch, const std::vector<double>& gradients) {
+void Trainer::custom_forward_backward(const Batch& batch, const std::vector<double>& gradients,
+                                      const Check& check) {
   batch.check(model_.config);
   if (gradients.size() != batch.tokens.size()) {
     throw input_error("gradients: expected one number per position of the batch");
   }
   Parameters sums(model_.config);
   for (const auto& bucket : make_buckets(batch)) {
+    check();
     accumulate(batch, bucket, score(bucket), gradients, sums);
   }
   keep(sums);

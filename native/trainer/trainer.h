@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trainer/batch.h"
+#include "trainer/errors.h"
 #include "trainer/loss.h"
 #include "trainer/model.h"
 
@@ -29,7 +30,8 @@ struct SavedState {
 };
 
 // Not safe for use from two threads at once; every operation leaves the state untouched when it
-// throws, except that a step with gradients that are not finite discards them.
+// throws, except that a step with gradients that are not finite discards them. Passes call
+// their `check` now and then.
 class Trainer {
  public:
   explicit Trainer(const ModelConfig& config);
@@ -37,11 +39,12 @@ class Trainer {
   // Scores a batch under a built-in loss, and unless `forward_only` adds its gradients to those
   // that the next step applies.
   PassResult forward_backward(const Batch& batch, const LossConfig& loss, const LossInputs& inputs,
-                              bool forward_only);
+                              bool forward_only, const Check& check);
 
   // Adds the gradients that follow from `gradients`, d loss / d logprob, one per position. Those at
   // positions of weight 0 are ignored.
-  void custom_forward_backward(const Batch& batch, const std::vector<double>& gradients);
+  void custom_forward_backward(const Batch& batch, const std::vector<double>& gradients,
+                               const Check& check);
 
   // One step of AdamW with decoupled weight decay; gives the number of steps made so far.
   int64_t optim_step(const AdamParams& params);
@@ -50,7 +53,7 @@ class Trainer {
   int64_t publish();
 
   SavedState save(bool with_optimizer) const;
-  // throws an Error where a part has the wrong size.
+  // Throws an Error where a part has the wrong size.
   void restore(const SavedState& state);
 
   const Model& model() const { return model_; }

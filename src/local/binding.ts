@@ -121,7 +121,7 @@ export interface NativeSession {
   publish(): Promise<number>;
   sample(request: NativeSampling): Promise<NativeSamples>;
   save(withOptimizer: boolean): Promise<NativeState>;
-  /** Frees the session when work under way has ended. Safe to call twice. */
+  /** Ends work under way and frees the session; its promises reject with `ERR_ABORTED`. Safe to call twice. */
   dispose(): void;
 }
 

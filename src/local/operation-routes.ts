@@ -48,7 +48,8 @@ const PLANS: Readonly<Record<OperationKind, Plan>> = {
     if (!session.resources.hasGenerator) {
       throw invalid("", "the model resource has no generator: num_generator_replicas is 0");
     }
-    return session.sample(sampling(config, endOfText)(inlineBody(value), ""));
+    inlineBody(value);
+    return session.sample(sampling(config, endOfText)(value, ""));
   },
   "inference-checkpoint": (_, session) => session.checkpoint(false),
   "training-checkpoint": (_, session) => session.checkpoint(true),

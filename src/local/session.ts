@@ -59,13 +59,13 @@ export class TrainingSession {
     this.#touch();
   }
 
-  /** Fails what has not begun; the session is STOPPED when what runs has ended. */
+  /** Fails what has not begun and ends what runs, which leaves the weights as they were. */
   async stop(): Promise<void> {
     if (this.status === "STOPPED") return;
     this.status = this.operations.isIdle ? "STOPPED" : "STOPPING";
     this.#touch();
-    await this.operations.close();
     this.#native.dispose();
+    await this.operations.close();
     this.status = "STOPPED";
     this.#touch();
   }

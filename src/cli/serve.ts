@@ -1,0 +1,91 @@
+// `tokengrad serve`: the local trainer as a process of its own.
+import { Command, InvalidArgumentError, Option } from "commander";
+import { startLocalTrainer } from "../local/index.ts";
+
+interface ServeFlags {
+  readonly port: number;
+  readonly host: string;
+  readonly key?: string;
+  readonly data: string;
+  readonly modelName: string;
+  readonly layers: number;
+  readonly width: number;
+  readonly heads: number;
+  readonly context: number;
+  readonly vocabulary: number;
+  readonly endOfText?: number;
+  readonly seed: number;
+  readonly threads?: number;
+  readonly bodyLimit: number;
+}
+
+export function serveCommand(): Command {
+  return new Command("serve")
+    .description("start a trainer on this machine that speaks the hosted trainer's HTTP API")
+    .option("--port <number>", "port to listen on, 0 for any that is free", integer, 8787)
+    .option(
+      "--host <address>",
+      "address to listen on; other machines can reach any but the default",
+      "127.0.0.1",
+    )
+    .addOption(
+      new Option("--key <text>", "key that requests must bear (default: a new one, printed)").env(
+        "TOKENGRAD_KEY",
+      ),
+    )
+    .option("--data <folder>", "folder for checkpoints", ".tokengrad")
+    .option("--model-name <text>", "name of the base model", "local/tiny")
+    .option("--layers <number>", "layers of the model", integer, 4)
+    .option("--width <number>", "width of the model, a multiple of twice the heads", integer, 128)
+    .option("--heads <number>", "attention heads of a layer", integer, 2)
+    .option("--context <tokens>", "longest sequence", integer, 256)
+    .option("--vocabulary <tokens>", "number of tokens; those below 256 are bytes", integer, 257)
+    .option("--end-of-text <token>", "token that ends a completion (default: the last one)", integer)
+    .option("--seed <number>", "seed of the initial weights", integer, 0)
+    .option("--threads <number>", "threads of libtorch (default: the CPUs of this process)", integer)
+    .option("--body-limit <bytes>", "largest request body", integer, 256 * 2 ** 20)
+    .action(serve);
+}
+
+async function serve(flags: ServeFlags): Promise<void> {
+  const { layers, width, heads, context, vocabulary, endOfText } = flags;
+  const stopped = stopSignal();
+  const trainer = await startLocalTrainer({
+    model: {
+      ...{ layers, width, heads, context, vocabulary, seed: BigInt(flags.seed) },
+      ...(endOfText === undefined ? {} : { endOfText }),
+    },
+    modelName: flags.modelName,
+    host: flags.host,
+    port: flags.port,
+    dataFolder: flags.data,
+    bodyLimitBytes: flags.bodyLimit,
+    ...(flags.key === undefined ? {} : { apiKey: flags.key }),
+    ...(flags.threads === undefined ? {} : { threads: flags.threads }),
+  });
+  process.stdout.write(
+    [
+      `The trainer of ${trainer.modelName} listens at ${trainer.url}; Ctrl-C ends it.`,
+      "For clients:",
+      `  export TOGETHER_BASE_URL=${trainer.url}/v1`,
+      `  export TOGETHER_API_KEY=${trainer.apiKey}`,
+      "",
+    ].join("\n"),
+  );
+  await stopped;
+  await trainer.close();
+}
+
+/** Resolves at the first Ctrl-C or request to terminate; a second one ends the process at once. */
+function stopSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
+  });
+}
+
+function integer(text: string): number {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(value))
+    throw new InvalidArgumentError("expected a whole number.");
+  return value;
+}
