@@ -36,7 +36,7 @@ function panel(curve: Curve, x0: number, y0: number): string {
     points.map((v, i) => `${x(i).toFixed(1)},${y(v).toFixed(1)}`).join(" ");
   const ticks = [0, 0.5, 1].map((f) => low + f * (high - low));
   return [
-    `<text class="title" x="${x0 + left}" y="${y0 + 22}">${escapeText(curve.title)}</text>`,
+    `<text class="title" x="${x0 + left}" y="${y0 + 22}">${escapeText(curve.title)} <tspan class="unit">${escapeText(curve.unit)}</tspan></text>`,
     ...ticks.map(
       (v) =>
         `<line class="grid" x1="${x0 + left}" x2="${x0 + width - right}" y1="${y(v)}" y2="${y(v)}"/>` +
@@ -44,7 +44,6 @@ function panel(curve: Curve, x0: number, y0: number): string {
     ),
     `<text class="tick" x="${x0 + left}" y="${y0 + height - 14}">step 1</text>`,
     `<text class="tick" text-anchor="end" x="${x0 + width - right}" y="${y0 + height - 14}">${values.length}</text>`,
-    `<text class="tick" text-anchor="middle" x="${x0 + (left + width - right) / 2}" y="${y0 + height - 14}">${escapeText(curve.unit)}</text>`,
     `<polyline class="raw" points="${line(values)}"/>`,
     `<polyline class="trend" points="${line(smooth(values))}"/>`,
   ].join("\n");
@@ -62,6 +61,7 @@ export function drawCurves(curves: readonly Curve[]): string {
 <style>
 text { font: 12px system-ui, sans-serif; fill: #333 }
 .title { font-weight: 600; font-size: 14px }
+.unit { font-weight: 400; fill: #666; font-size: 12px }
 .tick { fill: #666; font-size: 11px }
 .grid { stroke: #ddd }
 polyline { fill: none; stroke-linejoin: round }
