@@ -1,0 +1,28 @@
+// The README's first example, run as it stands against a local trainer.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { startLocalTrainer } from "../src/local/index.ts";
+
+const root = join(import.meta.dirname, "..");
+
+test("the example of the README runs", async () => {
+  const readme = readFileSync(join(root, "README.md"), "utf8");
+  const [, example] = readme.match(/```ts\n(import [\s\S]*?)```/)!;
+  // Inside the package, so that its own name can be imported.
+  const file = join(root, "dist", "readme-example.mjs");
+  writeFileSync(file, example!);
+  onTestFinished(() => rmSync(file));
+  const trainer = await startLocalTrainer();
+  onTestFinished(() => trainer.close());
+
+  const env = { ...process.env, TOGETHER_BASE_URL: trainer.url, TOGETHER_API_KEY: trainer.apiKey };
+  const child = spawn(process.execPath, [file], { cwd: root, env });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
+  const [code] = await once(child, "close");
+  expect(output).toMatch(/^loss \d+\.\d+\n$/);
+  expect(code).toBe(0);
+});
