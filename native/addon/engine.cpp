@@ -27,20 +27,23 @@ Dtype dtype_of(const Reader& reader) {
 
 /// Reads a request whose memory stays in JavaScript's hands, and keeps each part of that memory.
 Request request_of(const Reader& given, std::vector<Napi::Reference<Napi::Value>>& kept) {
-  const auto keep = [&kept](Reader reader) {
+  const auto keep = [&kept](const Reader& reader, auto read) {
+    const auto memory = (reader.*read)();
     kept.push_back(Napi::Reference<Napi::Value>::New(reader.value(), 1));
-    return reader;
+    return memory;
   };
   Request request;
-  request.layout = {.row_lengths = keep(given["rowLengths"]).uint32s(),
-                    .run_counts = keep(given["runCounts"]).uint32s(),
-                    .runs = keep(given["runs"]).uint32s(),
-                    .group_sizes = keep(given["groupSizes"]).uint32s()};
-  const Reader inputs = given["inputs"];
-  for (uint32_t i = 0; i < inputs.length(); ++i) request.inputs.push_back(keep(inputs[i]).floats());
   request.precision = precision_of(given["precision"]);
-  request.output = keep(given["output"]).bytes();
   request.dtype = dtype_of(given["dtype"]);
+  request.layout = {.row_lengths = keep(given["rowLengths"], &Reader::uint32s),
+                    .run_counts = keep(given["runCounts"], &Reader::uint32s),
+                    .runs = keep(given["runs"], &Reader::uint32s),
+                    .group_sizes = keep(given["groupSizes"], &Reader::uint32s)};
+  const Reader inputs = given["inputs"];
+  for (uint32_t i = 0; i < inputs.length(); ++i) {
+    request.inputs.push_back(keep(inputs[i], &Reader::floats));
+  }
+  request.output = keep(given["output"], &Reader::bytes);
   return request;
 }
 

@@ -6,7 +6,7 @@ import { createEngine, type EngineOptions } from "../../src/engine/engine.ts";
 import { DeviceError, DisposedError } from "../../src/engine/errors.ts";
 import { AbortError } from "../../src/errors.ts";
 import { defineLoss, perSample, perToken } from "../../src/loss/define.ts";
-import { useEngine } from "./helpers.ts";
+import { collectGarbage, useEngine } from "./helpers.ts";
 
 const held = useEngine();
 const sum = defineLoss({ loss: ({ logprobs }) => logprobs.sum() });
@@ -121,7 +121,7 @@ describe("run", () => {
 
   it("keeps what it needs when the caller drops everything at once", async () => {
     const result = held.engine.run(slow, await large());
-    globalThis.gc?.();
+    collectGarbage();
     const { gradients } = await result;
     expect(gradients.row(0).every((x) => x === gradients.row(0)[0])).toBe(true);
   });

@@ -1,4 +1,6 @@
 // What the engine's tests share.
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { afterAll, beforeAll } from "vitest";
 import { createEngine, type Engine, type EngineOptions } from "../../src/engine/engine.ts";
 
@@ -10,6 +12,25 @@ export function useEngine(options: EngineOptions = { device: "cpu" }): { readonl
   });
   afterAll(() => held.engine?.dispose());
   return held as { engine: Engine };
+}
+
+/** Collects garbage now. */
+export function collectGarbage(): void {
+  setFlagsFromString("--expose-gc");
+  runInNewContext("gc")();
+}
+
+/** How late, in milliseconds, a timer of 10 ms was at most while `work` went on. */
+export async function lateness(work: () => Promise<unknown>): Promise<number> {
+  let latest = 0;
+  let expected = performance.now() + 10;
+  const timer = setInterval(() => {
+    latest = Math.max(latest, performance.now() - expected);
+    expected = performance.now() + 10;
+  }, 10);
+  await work();
+  clearInterval(timer);
+  return Math.max(latest, performance.now() - expected);
 }
 
 /** Numbers from 0 to 1, the same in every run. */

@@ -1,0 +1,192 @@
+// The addon itself: whatever it is given, it throws or rejects with a code and never crashes; and how loading fails.
+import { afterEach, describe, expect, it, vi } from "vitest";
+import type { NativeProgramSpec, NativeRequest } from "../../src/engine/binding.ts";
+import { randomNumbers } from "./helpers.ts";
+import { binding, chain, newEngine, request } from "./native.mjs";
+
+/** Values that belong nowhere. */
+const garbage: unknown[] = [
+  undefined,
+  null,
+  true,
+  -1,
+  0.5,
+  1e300,
+  Number.NaN,
+  2 ** 32,
+  2 ** 53,
+  "",
+  "token",
+  "\0",
+  10n,
+  Symbol("s"),
+  () => 1,
+  {},
+  [],
+  [undefined],
+  [-1],
+  [[]],
+  new Proxy({}, {}),
+  new Uint32Array(0),
+  new Uint32Array(4).fill(0xffffffff),
+  new Float32Array(3),
+  new Float64Array(1e5),
+  new BigInt64Array(2),
+  new DataView(new ArrayBuffer(8)),
+  new ArrayBuffer(0),
+  new ArrayBuffer(7),
+  new SharedArrayBuffer(64),
+  new Uint32Array(new SharedArrayBuffer(16)),
+  Buffer.alloc(3),
+  globalThis,
+  {
+    get nodes() {
+      throw new Error("from a getter");
+    },
+  },
+];
+
+const codeOf = async (work: () => unknown): Promise<string> => {
+  try {
+    await work();
+    return "none";
+  } catch (error) {
+    return String((error as { code?: unknown }).code ?? (error as Error).message);
+  }
+};
+const CODES = /^(none|ERR_(REQUEST|PROGRAM|GROUP_SIZE|NON_FINITE|DISPOSED)|from a getter|Cannot convert.*)$/;
+
+/** A copy of a value with one place in it, chosen at random, replaced by garbage. */
+function spoil(value: unknown, random: () => number): unknown {
+  const nested = typeof value === "object" && value !== null && !ArrayBuffer.isView(value);
+  const keys = nested && !(value instanceof ArrayBuffer) ? Object.keys(value) : [];
+  if (keys.length === 0 || random() < 0.2) return garbage[Math.floor(random() * garbage.length)];
+  const key = keys[Math.floor(random() * keys.length)]!;
+  const copy = (Array.isArray(value) ? [...value] : { ...(value as object) }) as Record<string, unknown>;
+  copy[key] = spoil(copy[key], random);
+  return copy;
+}
+
+describe("garbage", () => {
+  it("in a program is refused with a code", async () => {
+    const random = randomNumbers(1);
+    const codes = new Set<string>();
+    for (const value of garbage) codes.add(await codeOf(() => binding.compile(value as NativeProgramSpec)));
+    for (let i = 0; i < 5000; i++) {
+      codes.add(await codeOf(() => binding.compile(spoil(chain(3), random) as NativeProgramSpec)));
+    }
+    for (const code of codes) expect(code).toMatch(CODES);
+    expect(codes.size).toBeGreaterThan(2);
+  });
+
+  it("in a request is refused with a code", async () => {
+    const random = randomNumbers(2);
+    const engine = newEngine(1);
+    const program = binding.compile(chain(3));
+    const codes = new Set<string>();
+    const run = (given: unknown) => codeOf(() => engine.run(program, given as NativeRequest).promise);
+    for (const value of garbage) codes.add(await run(value));
+    for (let i = 0; i < 3000; i++) codes.add(await run(spoil(request(8), random)));
+    for (const code of codes) expect(code).toMatch(CODES);
+    expect(codes.has("ERR_REQUEST")).toBe(true);
+    expect(await run(request(8))).toBe("none");
+    engine.dispose();
+  });
+
+  it("in place of an engine, a program, options or an id is refused", async () => {
+    const engine = newEngine(1);
+    const { prototype } = binding.Engine;
+    for (const value of garbage) {
+      expect(await codeOf(() => engine.run(value as never, request(8)))).toBe("ERR_REQUEST");
+      expect(await codeOf(() => new binding.Engine(value as never))).toBe("ERR_REQUEST");
+      expect(await codeOf(() => engine.cancel(value as never))).toMatch(/none|ERR_REQUEST/);
+      for (const method of ["open", "run", "cancel", "dispose"] as const) {
+        expect(() => prototype[method].call(value as never, 0 as never, 0 as never)).toThrow();
+      }
+    }
+    expect(await codeOf(() => engine.run(binding.Engine as never, request(8)))).toBe("ERR_REQUEST");
+    expect(() => (binding.Engine as unknown as () => void)()).toThrow();
+    const forged = Object.create(prototype);
+    expect(() => forged.run(binding.compile(chain(1)), request(8))).toThrow();
+    engine.dispose();
+  });
+
+  it("after dispose is refused", async () => {
+    const engine = newEngine(1);
+    engine.dispose();
+    engine.dispose();
+    engine.cancel(0);
+    expect(await codeOf(() => engine.run(binding.compile(chain(1)), request(8)))).toBe("ERR_DISPOSED");
+    expect(await codeOf(() => engine.open())).toBe("ERR_DISPOSED");
+  });
+
+  it("a buffer that can shrink is refused", async () => {
+    const engine = newEngine(1);
+    // biome-ignore lint/suspicious/noExplicitAny: the type of the option is newer than the library's
+    const resizable = new (ArrayBuffer as any)(32, { maxByteLength: 64 });
+    const program = binding.compile(chain(1));
+    for (const change of [{ output: resizable }, { inputs: [new Float32Array(resizable)] }]) {
+      expect(await codeOf(() => engine.run(program, { ...request(8), ...change }))).toBe("ERR_REQUEST");
+    }
+    engine.dispose();
+  });
+});
+
+describe("an engine", () => {
+  it("answers with a promise, and stops by id", async () => {
+    const engine = newEngine(1);
+    const program = binding.compile(chain(60));
+    const calls = [0, 1, 2].map(() => engine.run(program, request(1 << 19)));
+    expect(new Set(calls.map(({ id }) => id)).size).toBe(3);
+    engine.cancel(calls[1]!.id);
+    engine.cancel(calls[1]!.id);
+    expect(await codeOf(() => calls[1]!.promise)).toBe("ERR_ABORTED");
+    expect((await calls[2]!.promise).loss).toBeCloseTo(0.659, 3);
+    engine.dispose();
+  });
+});
+
+describe("loading", () => {
+  afterEach(() => {
+    vi.doUnmock("node:module");
+    vi.resetModules();
+  });
+
+  const loadWith = async (error: Error) => {
+    vi.resetModules();
+    vi.doMock("node:module", () => ({
+      createRequire: () => () => {
+        throw error;
+      },
+    }));
+    const { loadBinding } = await import("../../src/engine/binding.ts");
+    try {
+      loadBinding();
+    } catch (thrown) {
+      return thrown;
+    }
+    return undefined;
+  };
+
+  it("names every path, the reason, the libtorch that is there and a remedy", async () => {
+    const error = await loadWith(new Error("undefined symbol: _ZN2at4_ops"));
+    expect(error).toMatchObject({
+      name: "LoadError",
+      code: "ERR_LOAD",
+      attempts: expect.arrayContaining([
+        { path: expect.stringContaining("tokengrad.node"), reason: "undefined symbol: _ZN2at4_ops" },
+      ]),
+    });
+    expect((error as Error).message).toMatch(/the libtorch at .* has version \d+\.\d+\.\d+/);
+    expect((error as Error).message).toContain("npx node-gyp rebuild");
+  });
+
+  it("refuses a libtorch of another minor version with found and expected", async () => {
+    const fault = { code: "ERR_LIBTORCH_VERSION", found: "2.4.0", expected: "2.13" };
+    expect(await loadWith(Object.assign(new Error("no"), fault))).toMatchObject({
+      name: "LibtorchVersionError",
+      ...fault,
+      message: expect.stringContaining("expected version 2.13, got 2.4.0"),
+    });
+  });
+});
