@@ -9,7 +9,8 @@ export type { OptimizerOptions, SamplingOptions, WeightsSyncOptions } from "./cl
 export type { Checkpoint, LossResult, SampleResult, Sequence, Token, TopLogprobs } from "./client/results.ts";
 export type { NumberRow, RoutedExperts, Sample, TokenRow } from "./client/sample.ts";
 export type { ForwardBackwardOptions, ForwardOptions, Session } from "./client/session.ts";
-export type { SessionInfo, SessionOptions } from "./client/sessions.ts";
+export type { SessionInfo } from "./client/session-info.ts";
+export type { SessionOptions } from "./client/sessions.ts";
 export type { WireFormat } from "./client/wire.ts";
 export { type Batch, type BatchInput, type BatchOptions, createBatch } from "./engine/batch.ts";
 export { toFloat32 } from "./engine/bfloat16.ts";

@@ -30,7 +30,7 @@ import {
   sampleResults,
 } from "./results.ts";
 import { checkSamples, checkTokens, type Sample, type TokenRow } from "./sample.ts";
-import type { SessionInfo, SessionsApi } from "./sessions.ts";
+import { getSession, type SessionInfo, sessionPath, stopSession } from "./session-info.ts";
 import { EITHER_FORMAT, type WireFormat, writeGradients, writeModelInput, writeSamples } from "./wire.ts";
 
 export interface ForwardOptions extends OperationOptions {
@@ -49,15 +49,13 @@ const CHECKPOINT_TIMEOUT_MS = 7_200_000;
 export class Session {
   readonly id: string;
   readonly #core: Core;
-  readonly #sessions: SessionsApi;
   readonly #path: string;
 
   /** Made by `client.sessions`. */
-  constructor(core: Core, sessions: SessionsApi, id: string, path: string) {
+  constructor(core: Core, id: string) {
     this.#core = core;
-    this.#sessions = sessions;
     this.id = id;
-    this.#path = path;
+    this.#path = sessionPath(id);
   }
 
   /**
@@ -185,12 +183,12 @@ export class Session {
   }
 
   async info(options: CallOptions = {}): Promise<SessionInfo> {
-    return this.#sessions.get(this.id, options);
+    return getSession(this.#core, this.id, options);
   }
 
   /** Detaches the session from its resource, which keeps running. */
   async stop(options: CallOptions = {}): Promise<SessionInfo> {
-    return this.#sessions.stop(this.id, options);
+    return stopSession(this.#core, this.id, options);
   }
 
   #pass<T>(
