@@ -51,32 +51,36 @@ export function readGroups(groups: number | ArrayLike<number> | undefined, sampl
   return Uint32Array.from(groups);
 }
 
-/** Numbers by ones, in memory that grows. */
-class Growing {
-  #values = new Uint32Array(1024);
-  #length = 0;
+/** Runs in memory that grows chunk by chunk, as moving all of them at once would hold the event loop. */
+class RunList {
+  readonly #chunks: Uint32Array[] = [];
+  #used = PIECE;
+  length = 0;
 
   push(start: number, length: number): void {
-    if (this.#length === this.#values.length) {
-      const grown = new Uint32Array(2 * this.#length);
-      grown.set(this.#values);
-      this.#values = grown;
+    if (this.#used === PIECE) {
+      this.#chunks.push(new Uint32Array(PIECE));
+      this.#used = 0;
     }
-    this.#values[this.#length++] = start;
-    this.#values[this.#length++] = length;
+    const chunk = this.#chunks.at(-1)!;
+    chunk[this.#used++] = start;
+    chunk[this.#used++] = length;
+    this.length++;
   }
 
-  get length(): number {
-    return this.#length;
-  }
-
-  take(): Uint32Array {
-    return this.#values.subarray(0, this.#length);
+  /** All runs in one array: start, length, start, length, ... */
+  async join(pace: Pace): Promise<Uint32Array> {
+    const joined = new Uint32Array(2 * this.length);
+    for (const [i, chunk] of this.#chunks.entries()) {
+      joined.set(chunk.subarray(0, joined.length - i * PIECE), i * PIECE);
+      if (pace.due(PIECE)) await pace.rest();
+    }
+    return joined;
   }
 }
 
 /** Finds the runs of one row. */
-async function readRow(sample: number, row: Row, runs: Growing, pace: Pace): Promise<number> {
+async function readRow(sample: number, row: Row, runs: RunList, pace: Pace): Promise<number> {
   let tokens = 0;
   let start = -1;
   for (let begin = 0; begin < row.length; begin += PIECE) {
@@ -126,7 +130,7 @@ export async function readLayout(
   const rowLengths = new Uint32Array(samples);
   const rowOffsets = new Float64Array(samples + 1);
   const runCounts = new Uint32Array(samples);
-  const runs = new Growing();
+  const runs = new RunList();
   let tokens = 0;
   let emptySamples = 0;
   for (let sample = 0; sample < samples; sample++) {
@@ -140,8 +144,8 @@ export async function readLayout(
     tokens += trained;
     rowLengths[sample] = row.length;
     rowOffsets[sample + 1] = rowOffsets[sample]! + row.length;
-    runCounts[sample] = (runs.length - before) / 2;
+    runCounts[sample] = runs.length - before;
   }
   if (tokens === 0) throw new EmptyBatchError(samples);
-  return { rowLengths, rowOffsets, runCounts, runs: runs.take(), groupSizes, tokens, emptySamples };
+  return { rowLengths, rowOffsets, runCounts, runs: await runs.join(pace), groupSizes, tokens, emptySamples };
 }
