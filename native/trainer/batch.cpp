@@ -46,8 +46,9 @@ Bucket fill(const Batch& batch, std::vector<int64_t> samples, int64_t width) {
 
 void Batch::check(const ModelConfig& config) const {
   const auto count = tokens.size();
-  if (offsets.size() < 2 || offsets.front() != 0 || static_cast<size_t>(offsets.back()) != count ||
-      targets.size() != count || weights.size() != count) {
+  if (offsets.size() < 2 || offsets.front() != 0 || !std::ranges::is_sorted(offsets) ||
+      static_cast<size_t>(offsets.back()) != count || targets.size() != count ||
+      weights.size() != count) {
     throw input_error("samples: rows of tokens, targets and weights do not match");
   }
   for (int64_t i = 0; i < samples(); ++i) {
