@@ -5,7 +5,6 @@ import { fields, flag, int64, type Read, real, text, whole } from "./fields.ts";
 import type { ModelOptions } from "./options.ts";
 import { invalid, missing, Problem } from "./problem.ts";
 import { ModelResources, Registry, type ResourceRequest } from "./resources.ts";
-import { CheckpointError } from "./safetensors.ts";
 import { MAX_BATCH_SIZE } from "./samples.ts";
 import { DEFAULT_MAX_TOKENS } from "./sampling.ts";
 import { type SessionDetails, TrainingSession } from "./session.ts";
@@ -98,28 +97,28 @@ export class Service {
       const native = await this.#trainer.createSession(this.config);
       return this.sessions.add(new TrainingSession(resources, native, this.#checkpoints, 0, details));
     }
-    const state = await this.#stateOf(checkpointId, loadOptimizer);
-    const native = await this.#trainer.createSession(this.config, state);
+    const { native, step } = await this.#resume(checkpointId, loadOptimizer);
     const resumed = { ...details, resumedFrom: checkpointId };
-    return this.sessions.add(new TrainingSession(resources, native, this.#checkpoints, state.step, resumed));
+    return this.sessions.add(new TrainingSession(resources, native, this.#checkpoints, step, resumed));
   }
 
-  async #stateOf(id: string, loadOptimizer: boolean | undefined) {
+  async #resume(id: string, loadOptimizer: boolean | undefined) {
     const param = "resume_from_checkpoint_id";
     if (!this.#checkpoints.has(id)) throw missing("checkpoint", id, param);
     try {
-      const { checkpoint, state } = await this.#checkpoints.load(id);
+      const { checkpoint, state: saved } = await this.#checkpoints.load(id);
       if (checkpoint.type === "CHECKPOINT_TYPE_INFERENCE" && loadOptimizer !== undefined) {
         throw invalid(
           "load_optimizer",
           "an inference checkpoint has no optimizer state; leave the field out",
         );
       }
-      if (loadOptimizer === false) return { step: 0, parts: state.parts.slice(0, 1) };
-      return state;
+      const state = loadOptimizer === false ? { step: 0, parts: saved.parts.slice(0, 1) } : saved;
+      return { native: await this.#trainer.createSession(this.config, state), step: state.step };
     } catch (error) {
-      if (!(error instanceof CheckpointError)) throw error;
-      throw new Problem(422, "checkpoint_unreadable", error.message, param);
+      const { code, message } = error as { code?: string; message: string };
+      if (code !== "ERR_CHECKPOINT" && code !== "ERR_INPUT") throw error;
+      throw new Problem(422, "checkpoint_unreadable", message, param);
     }
   }
 
