@@ -1,6 +1,6 @@
 // The HTTP side: keys, bodies, errors; what stands behind the paths is in the routes.
 import { createHash, timingSafeEqual } from "node:crypto";
-import fastify, { type FastifyError, type FastifyInstance } from "fastify";
+import fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from "fastify";
 import { controlRoutes } from "./control-routes.ts";
 import { operationRoutes } from "./operation-routes.ts";
 import type { Settings } from "./options.ts";
@@ -29,6 +29,7 @@ export function createServer(
     routerOptions: { maxParamLength: 200 },
     // Clients differ on whether their base URL ends in /v1.
     rewriteUrl: ({ url = "/" }) => url.replace(/^\/v1(?=\/)/, ""),
+    frameworkErrors: (error, _, reply) => answerError(error, reply),
   });
 
   const expected = digest(`Bearer ${apiKey}`);
@@ -44,10 +45,7 @@ export function createServer(
   server.setNotFoundHandler(({ method, url }) => {
     throw new Problem(404, "not_found", `there is no ${method} ${url.slice(0, 200)}`);
   });
-  server.setErrorHandler((error: FastifyError, _, reply) => {
-    const problem = toProblem(error);
-    return reply.status(problem.status).send(problem.body());
-  });
+  server.setErrorHandler((error: FastifyError, _, reply) => answerError(error, reply));
 
   controlRoutes(server, service);
   operationRoutes(server, service, settings.pollHoldMs);
@@ -61,6 +59,11 @@ function parse(bytes: Buffer): JsonBody {
   } catch (error) {
     throw new Problem(400, "not_json", `body: expected JSON: ${(error as Error).message}`);
   }
+}
+
+function answerError(error: FastifyError, reply: FastifyReply): FastifyReply {
+  const problem = toProblem(error);
+  return reply.status(problem.status).send(problem.body());
 }
 
 function toProblem(error: FastifyError): Problem {
