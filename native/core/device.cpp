@@ -48,6 +48,11 @@ CudaStatus look_for_gpus() {
   if (dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     return {"open-failed", dlerror()};
   }
+  if (!at::detail::getCUDAHooks().hasCUDART()) {
+    return {"open-failed",
+            "libtorch was used in this process before CUDA was asked for, and has decided by then "
+            "that there is none: start the engine first"};
+  }
   try {
     at::detail::getCUDAHooks().init();
     const int devices = at::detail::getCUDAHooks().deviceCount();

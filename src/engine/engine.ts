@@ -20,7 +20,10 @@ import { describe, type Floats } from "./rows.ts";
 export type DeviceName = "cpu" | "cuda" | `cuda:${number}` | "auto";
 
 export interface EngineOptions {
-  /** `auto` takes a GPU if there is one. Default `auto`. */
+  /**
+   * `auto` takes a GPU if there is one. Default `auto`. Ask for a GPU before anything else computes with libtorch in the
+   * process: libtorch decides at its first run whether it has CUDA, and keeps to that.
+   */
   readonly device?: DeviceName;
   /** Threads to compute with. Default: the CPUs this process may use, by affinity and control groups. */
   readonly threads?: number;
