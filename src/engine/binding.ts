@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Axis, Kind } from "../loss/graph.ts";
+import { limitSpinning } from "../openmp.ts";
 import { LoadError, typedError } from "./errors.ts";
 
 /** A checked program; opaque. */
@@ -152,6 +153,7 @@ let binding: Binding | undefined;
  */
 export function loadBinding(): Binding {
   if (binding !== undefined) return binding;
+  limitSpinning();
   const require = createRequire(import.meta.url);
   const attempts: { path: string; reason: string }[] = [];
   let cause: unknown;

@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { LoadError } from "../engine/errors.ts";
+import { limitSpinning } from "../openmp.ts";
 
 export interface NativeConfig {
   readonly layers: number;
@@ -155,9 +156,7 @@ let addon: TrainerAddon | undefined;
  */
 export function loadTrainer(): TrainerAddon {
   if (addon !== undefined) return addon;
-  // Threads of OpenMP that wait by spinning for milliseconds make every operation some ten times slower as soon as
-  // something else wants a core. The variable is read when libtorch is loaded.
-  process.env.GOMP_SPINCOUNT ??= "2000";
+  limitSpinning();
   const require = createRequire(import.meta.url);
   const attempts: { path: string; reason: string }[] = [];
   for (const path of candidates()) {
