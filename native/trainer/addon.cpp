@@ -123,9 +123,9 @@ class Session : public Napi::ObjectWrap<Session> {
     return guarded(info.Env(), [&] {
       const auto options = info[0].As<Napi::Object>();
       return submit(
-          info, [request = to_sample_request(info[0]), score = get_flag(options, "promptLogprobs"),
-                 top = get_integer(options, "topPromptLogprobs")](Trainer& trainer,
-                                                                  const Check& check) {
+          info,
+          [request = to_sample_request(info[0]), score = get_flag(options, "promptLogprobs"),
+           top = get_integer(options, "topPromptLogprobs")](Trainer& trainer, const Check& check) {
             const auto& [model, weights] = std::tie(trainer.model(), trainer.published());
             auto sequences = tokengrad::sample(model, weights, request, check);
             std::vector<PromptScores> scores;
