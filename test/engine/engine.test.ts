@@ -8,7 +8,8 @@ import { AbortError } from "../../src/errors.ts";
 import { defineLoss, perToken } from "../../src/loss/define.ts";
 import { collectGarbage, useEngine } from "./helpers.ts";
 
-const held = useEngine();
+// One thread: runs that are to be stopped must last a while on any machine.
+const held = useEngine({ device: "cpu", threads: 1 });
 const sum = defineLoss({ loss: ({ logprobs }) => logprobs.sum() });
 const root = defineLoss({ loss: ({ logprobs }) => logprobs.sqrt().sum() });
 const small = () => createBatch({ weights: [[0, 1], [1]], logprobs: [[0, -1], [-2]] });
@@ -17,7 +18,7 @@ const small = () => createBatch({ weights: [[0, 1], [1]], logprobs: [[0, -1], [-
 const slow = defineLoss({
   loss: ({ logprobs }) => {
     let x = logprobs;
-    for (let i = 0; i < 60; i++) x = x.sigmoid();
+    for (let i = 0; i < 200; i++) x = x.sigmoid();
     return x.mean();
   },
 });
@@ -202,7 +203,7 @@ describe("stopping", () => {
       const before = wait ? held.engine.run(slow, batch) : Promise.resolve();
       const controller = new AbortController();
       const stopped = held.engine.run(slow, batch, { signal: controller.signal });
-      await new Promise((resolve) => setTimeout(resolve, 40));
+      await new Promise((resolve) => setTimeout(resolve, 20));
       const start = performance.now();
       controller.abort();
       await expect(stopped).rejects.toBeInstanceOf(AbortError);
@@ -254,7 +255,7 @@ describe("dispose", () => {
     const batch = await large();
     const runs = [engine.run(slow, batch), engine.run(slow, batch), engine.run(sum, batch)];
     const outcomes = Promise.allSettled(runs);
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await new Promise((resolve) => setTimeout(resolve, 20));
     const start = performance.now();
     engine.dispose();
     for (const outcome of await outcomes) {
