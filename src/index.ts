@@ -1,4 +1,5 @@
 // What tokengrad exports.
+export { LibtorchVersionError, LoadError } from "./addon.ts";
 export { Client, type ClientOptions } from "./client/client.ts";
 export * from "./client/errors.ts";
 export type { Gradients as ClientGradients, GradientsLike } from "./client/gradients.ts";

@@ -1,11 +1,6 @@
-// The native addon: its full type, and the one place that loads it.
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+// The full type of the engine's addon.
+import { loadAddon } from "../addon.ts";
 import type { Axis, Kind } from "../loss/graph.ts";
-import { limitSpinning } from "../openmp.ts";
-import { LoadError, typedError } from "./errors.ts";
 
 /** A checked program; opaque. */
 export type NativeProgram = object & { readonly __nativeProgram: never };
@@ -101,8 +96,6 @@ export interface NativeOpened {
 export interface NativeFault {
   readonly message?: string;
   readonly code?: string;
-  readonly found?: string;
-  readonly expected?: string;
   readonly reason?: string;
   readonly node?: number;
   readonly value?: number;
@@ -123,53 +116,5 @@ export interface Binding {
   readonly Engine: new (options: { readonly device: string; readonly threads: number }) => NativeEngine;
 }
 
-const root = fileURLToPath(new URL("../../", import.meta.url));
-
-/** Where an addon may lie: one built here first, then one that came with the package. */
-function candidates(): string[] {
-  const prebuilt = join(root, "prebuilds", `${process.platform}-${process.arch}`);
-  const shipped = existsSync(prebuilt) ? readdirSync(prebuilt) : [];
-  return [
-    join(root, "build", "Release", "tokengrad.node"),
-    ...shipped.filter((name) => /^tokengrad.*\.node$/.test(name)).map((name) => join(prebuilt, name)),
-  ];
-}
-
-/** The version that the libtorch beside the addon says it has: a wrong one often shows as a missing symbol only. */
-function libtorchBeside(): string {
-  const folder = join(root, "build", "libtorch");
-  if (!existsSync(folder)) return `there is no libtorch at ${folder}`;
-  const says = ["build-version", "version.py"].map((name) => join(folder, name)).find(existsSync);
-  const version = says && readFileSync(says, "utf8").match(/\d+\.\d+\.\d+[\w+.]*/)?.[0];
-  return `the libtorch at ${folder} has version ${version ?? "unknown"}`;
-}
-
-let binding: Binding | undefined;
-
-/**
- * Loads the addon, once.
- *
- * @throws {LoadError} if none loads, {LibtorchVersionError} if libtorch is of another version.
- */
-export function loadBinding(): Binding {
-  if (binding !== undefined) return binding;
-  limitSpinning();
-  const require = createRequire(import.meta.url);
-  const attempts: { path: string; reason: string }[] = [];
-  let cause: unknown;
-  for (const path of candidates()) {
-    if (!existsSync(path)) {
-      attempts.push({ path, reason: "there is no such file" });
-      continue;
-    }
-    try {
-      binding = require(path) as Binding;
-      return binding;
-    } catch (error) {
-      if ((error as NativeFault).code === "ERR_LIBTORCH_VERSION") throw typedError(error);
-      attempts.push({ path, reason: (error as Error).message });
-      cause = error;
-    }
-  }
-  throw new LoadError(attempts, `${libtorchBeside()}; to build the addon: npx node-gyp rebuild`, { cause });
-}
+/** The addon; see `loadAddon` for its errors. */
+export const loadBinding = (): Binding => loadAddon<Binding>("tokengrad");

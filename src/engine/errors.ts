@@ -3,33 +3,6 @@ import { AbortError, InputError, TokengradError } from "../errors.ts";
 import type { Graph } from "../loss/graph.ts";
 import type { NativeFault } from "./binding.ts";
 
-/** The addon could not be loaded. The message lists every path that was tried, why it failed, and a remedy. */
-export class LoadError extends TokengradError {
-  readonly attempts: readonly { readonly path: string; readonly reason: string }[];
-
-  constructor(attempts: LoadError["attempts"], remedy: string, options?: { cause?: unknown }) {
-    const tried = attempts.map(({ path, reason }) => `  ${path}: ${reason}`).join("\n");
-    super("ERR_LOAD", `the native addon did not load; tried\n${tried}\n${remedy}`, options);
-    this.attempts = attempts;
-  }
-}
-
-/** The libtorch that is loaded has another minor version than the addon was compiled for. */
-export class LibtorchVersionError extends TokengradError {
-  readonly found: string;
-  /** As `major.minor`. */
-  readonly expected: string;
-
-  constructor(found: string, expected: string) {
-    super(
-      "ERR_LIBTORCH_VERSION",
-      `libtorch: expected version ${expected}, got ${found}; compile again with: npx node-gyp rebuild`,
-    );
-    this.found = found;
-    this.expected = expected;
-  }
-}
-
 export type DeviceReason =
   | "not-built"
   | "open-failed"
@@ -134,8 +107,6 @@ export function typedError(error: unknown, run?: { readonly graph: Graph; readon
   const fault = error as NativeFault;
   const { message = String(error) } = fault;
   switch (fault.code) {
-    case "ERR_LIBTORCH_VERSION":
-      return new LibtorchVersionError(fault.found!, fault.expected!);
     case "ERR_DEVICE":
       return new DeviceError(message, fault.reason as DeviceReason);
     case "ERR_DISPOSED":

@@ -1,10 +1,5 @@
-// The trainer's addon: its full type, and the one place that loads it.
-import { existsSync, readdirSync } from "node:fs";
-import { createRequire } from "node:module";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { LoadError } from "../engine/errors.ts";
-import { limitSpinning } from "../openmp.ts";
+// The full type of the trainer's addon.
+import { loadAddon } from "../addon.ts";
 
 export interface NativeConfig {
   readonly layers: number;
@@ -135,37 +130,5 @@ export interface TrainerAddon {
   setThreads(count: number): void;
 }
 
-const root = fileURLToPath(new URL("../../", import.meta.url));
-
-/** Where the addon may lie: one built here first, then one that came with the package. */
-function candidates(): string[] {
-  const prebuilt = join(root, "prebuilds", `${process.platform}-${process.arch}`);
-  const shipped = existsSync(prebuilt) ? readdirSync(prebuilt) : [];
-  return [
-    join(root, "build", "Release", "trainer.node"),
-    ...shipped.filter((name) => /^trainer.*\.node$/.test(name)).map((name) => join(prebuilt, name)),
-  ];
-}
-
-let addon: TrainerAddon | undefined;
-
-/**
- * Loads the addon, once.
- *
- * @throws {LoadError} if none loads.
- */
-export function loadTrainer(): TrainerAddon {
-  if (addon !== undefined) return addon;
-  limitSpinning();
-  const require = createRequire(import.meta.url);
-  const attempts: { path: string; reason: string }[] = [];
-  for (const path of candidates()) {
-    try {
-      addon = require(path) as TrainerAddon;
-      return addon;
-    } catch (error) {
-      attempts.push({ path, reason: (error as Error).message });
-    }
-  }
-  throw new LoadError(attempts, "to build the addon: npx node-gyp rebuild");
-}
+/** The addon; see `loadAddon` for its errors. */
+export const loadTrainer = (): TrainerAddon => loadAddon<TrainerAddon>("trainer");
