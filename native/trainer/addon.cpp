@@ -8,7 +8,7 @@
 #include "trainer/errors.h"
 #include "trainer/promise_queue.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 namespace {
 
 // What one environment holds.
@@ -127,7 +127,7 @@ class Session : public Napi::ObjectWrap<Session> {
           [request = to_sample_request(info[0]), score = get_flag(options, "promptLogprobs"),
            top = get_integer(options, "topPromptLogprobs")](Trainer& trainer, const Check& check) {
             const auto& [model, weights] = std::tie(trainer.model(), trainer.published());
-            auto sequences = tokengrad::sample(model, weights, request, check);
+            auto sequences = trainer::sample(model, weights, request, check);
             std::vector<PromptScores> scores;
             if (score || top > 0) scores = score_prompts(model, weights, request.prompts, top);
             return Finish([version = trainer.published_step(), sequences = std::move(sequences),
@@ -249,9 +249,9 @@ Napi::Value start(Napi::Env env, Napi::Object exports) {
 }
 
 }  // namespace
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer
 
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
-  return tokengrad::start(env, exports).As<Napi::Object>();
+  return tokengrad::trainer::start(env, exports).As<Napi::Object>();
 }
 NODE_API_MODULE(trainer, Init)

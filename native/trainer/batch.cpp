@@ -10,7 +10,7 @@
 
 #include "trainer/errors.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 namespace {
 
 // Bounds the memory of the activations: some 30 KiB a token at the default size.
@@ -109,4 +109,4 @@ at::Tensor pick(const std::vector<double>& values, const Bucket& bucket, at::Sca
   return picked.to(precision);
 }
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

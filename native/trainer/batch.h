@@ -9,7 +9,7 @@
 
 #include "trainer/model.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 
 // Rows of tokens, laid end to end. Position t of a row holds a token, the target that the model is
 // to predict after it, and the weight of that target; weight 0 leaves a position out.
@@ -48,4 +48,4 @@ std::vector<Bucket> make_buckets(const Batch& batch);
 // Values of a batch at the bucket's trained positions.
 at::Tensor pick(const std::vector<double>& values, const Bucket& bucket, at::ScalarType precision);
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

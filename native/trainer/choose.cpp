@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 namespace {
 
 // The finaliser of splitmix64 (Steele, Lea and Flood, 2014): every bit of x reaches every bit.
@@ -58,4 +58,4 @@ double Stream::at(uint64_t step) const {
   return static_cast<double>(mix(state_ ^ mix(step)) >> 11) * 0x1p-53;
 }
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

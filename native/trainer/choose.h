@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 
 struct Choice {
   double temperature = 1;  // 0 always takes the most likely token
@@ -28,4 +28,4 @@ class Stream {
   uint64_t state_;
 };
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

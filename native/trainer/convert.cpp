@@ -11,7 +11,7 @@
 
 #include "trainer/errors.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 namespace {
 
 Napi::Object to_plain_object(const Napi::Value& value, const char* what) {
@@ -222,4 +222,4 @@ Napi::Value to_object(Napi::Env env, const SavedState& state) {
   return object;
 }
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

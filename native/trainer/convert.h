@@ -10,7 +10,7 @@
 #include "trainer/sampler.h"
 #include "trainer/trainer.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 
 ModelConfig to_config(const Napi::Value& value);
 Batch to_batch(const Napi::Value& value);
@@ -31,4 +31,4 @@ Napi::Value to_array(Napi::Env env, const std::vector<double>& values);
 Napi::Value to_array(Napi::Env env, const std::vector<int32_t>& values);
 Napi::Value to_object(Napi::Env env, const SavedState& state);
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

@@ -9,7 +9,7 @@
 
 #include "trainer/errors.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 
 Decoder::Decoder(const Model& model, const Parameters& weights, const SampleRequest& request,
                  std::vector<Row> rows)
@@ -146,4 +146,4 @@ at::Tensor Decoder::step(const at::Tensor& tokens, int64_t column) {
   return model_.hidden(weights_, tokens, positions, attend).squeeze(1);
 }
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

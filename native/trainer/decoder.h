@@ -10,7 +10,7 @@
 #include "trainer/model.h"
 #include "trainer/sampler.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 
 // One completion in the making.
 struct Row {
@@ -57,4 +57,4 @@ class Decoder {
   at::Tensor starts_;                      // [rows, 1], column of the prompt's first token
 };
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 
 // Long work calls this now and then; it throws when the work is to stop.
 using Check = std::function<void()>;
@@ -19,4 +19,4 @@ inline Error non_finite_error(const std::string& message) {
   return Error("ERR_NON_FINITE", message);
 }
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

@@ -6,7 +6,7 @@
 
 #include "trainer/errors.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 namespace {
 
 using Type = LossConfig::Type;
@@ -123,4 +123,4 @@ std::map<std::string, double> BuiltInLoss::metrics() const {
   return all;
 }
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

@@ -8,7 +8,7 @@
 
 #include "trainer/batch.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 
 // What a policy loss needs besides the live log-probabilities, one number per position of the
 // batch; empty where the loss does not read it.
@@ -68,4 +68,4 @@ class BuiltInLoss {
   int64_t tokens_ = 0;
 };
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

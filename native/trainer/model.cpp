@@ -10,7 +10,7 @@
 
 #include "trainer/errors.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 namespace {
 
 // Matrices of one block, then its norms; indices into the views follow parameter_shapes().
@@ -163,4 +163,4 @@ at::Tensor Model::log_probabilities(const Parameters& weights, const at::Tensor&
   return at::log_softmax(at::linear(hidden, weights.views[0]), -1);
 }
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 
 struct ModelConfig {
   int64_t layers, width, heads, context, vocabulary;
@@ -74,4 +74,4 @@ class Model {
   at::Tensor rotations_;  // [context, head width / 2], complex
 };
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

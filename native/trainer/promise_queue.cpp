@@ -7,7 +7,7 @@
 
 #include "core/cpus.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 
 PromiseQueue::PromiseQueue(Napi::Env env)
     : channel_(Channel::New(env, "tokengrad trainer", /*maxQueueSize=*/0,
@@ -66,4 +66,4 @@ void PromiseQueue::settle(Napi::Env env, Napi::Function, PromiseQueue* queue, Pe
   }
 }
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/worker.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 
 // Makes the JavaScript value of finished work, on the JavaScript thread.
 using Finish = std::function<Napi::Value(Napi::Env)>;
@@ -49,4 +49,4 @@ class PromiseQueue {
   int unsettled_ = 0;               // JavaScript's thread only
 };
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

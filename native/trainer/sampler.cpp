@@ -11,7 +11,7 @@
 #include "trainer/decoder.h"
 #include "trainer/errors.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 namespace {
 
 // Bounds the keys and values held at once.
@@ -120,4 +120,4 @@ std::vector<PromptScores> score_prompts(const Model& model, const Parameters& we
   return scores;
 }
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

@@ -9,7 +9,7 @@
 #include "trainer/errors.h"
 #include "trainer/model.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 
 using Tokens = std::vector<int32_t>;
 
@@ -46,4 +46,4 @@ struct PromptScores {
 std::vector<PromptScores> score_prompts(const Model& model, const Parameters& weights,
                                         const std::vector<Tokens>& prompts, int64_t top);
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

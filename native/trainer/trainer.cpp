@@ -10,7 +10,7 @@
 
 #include "trainer/errors.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 namespace {
 
 // Names the first trained position where a number is not finite.
@@ -175,4 +175,4 @@ void Trainer::restore(const SavedState& state) {
   publish();
 }
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer

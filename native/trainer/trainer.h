@@ -10,7 +10,7 @@
 #include "trainer/loss.h"
 #include "trainer/model.h"
 
-namespace tokengrad {
+namespace tokengrad::trainer {
 
 struct PassResult {
   double loss = 0;
@@ -73,4 +73,4 @@ class Trainer {
   int64_t step_ = 0, published_step_ = 0;
 };
 
-}  // namespace tokengrad
+}  // namespace tokengrad::trainer
