@@ -30,18 +30,21 @@ test("the shipped pairs are read, at least 200 of them", async () => {
   expect(heldOut.some((one) => train.includes(one))).toBe(false);
 });
 
-test("blank lines and CRLF are fine", async () => {
-  expect(await readPairs(file(`${lines(20).join("\r\n\r\n")}\r\n`), 256)).toHaveLength(20);
+test("blank lines, CRLF and a byte order mark are fine", async () => {
+  expect(await readPairs(file(`\ufeff${lines(50).join("\n")}`), 256)).toHaveLength(50);
+  expect(await readPairs(file(`${lines(50).join("\r\n\r\n")}\r\n`), 256)).toHaveLength(50);
 });
 
 test.each<[string, string | Buffer, string]>([
-  ["broken JSON", [...lines(2), "{", ...lines(20)].join("\n"), ":3: expected a JSON object"],
+  ["broken JSON", [...lines(2), "{", ...lines(50)].join("\n"), ":3: expected a JSON object"],
   ["a missing key", [...lines(1), '{"prompt":"a","chosen":"b"}'].join("\n"), ":2: rejected"],
   ["an unknown key", '{"prompt":"a","chosen":"b","rejected":"c","x":1}', ":1"],
   ["an empty answer", '{"prompt":"a","chosen":"","rejected":"c"}', ":1: chosen"],
   ["a list", "[1]", ":1"],
-  ["too few pairs", lines(19).join("\n"), "expected at least 20 pairs, got 19"],
-  ["nothing", "", "expected at least 20 pairs, got 0"],
+  ["one answer twice", '{"prompt":"a","chosen":"b","rejected":"b"}', ":1: expected two answers"],
+  ["Latin-1", Buffer.from(lines(50).join("\n").replaceAll("Yes", "Zoë"), "latin1"), "of UTF-8 text"],
+  ["too few pairs", lines(49).join("\n"), "expected at least 50 pairs, got 49"],
+  ["nothing", "", "expected at least 50 pairs, got 0"],
   [
     "a long pair",
     JSON.stringify({ ...pair(1), prompt: "é".repeat(150) }),

@@ -22,7 +22,7 @@ const Pair = z.strictObject({
 export type Pair = z.infer<typeof Pair>;
 
 /** Fewest pairs that leave enough of them to measure on. */
-const MIN_PAIRS = 20;
+const MIN_PAIRS = 50;
 
 /**
  * Reads preference pairs from a JSONL file with `prompt`, `chosen` and `rejected` on each line; blank lines are passed
@@ -54,6 +54,8 @@ function parsePair(line: string, place: string, context: number): Pair {
     const [issue] = error.issues;
     throw new InputError(place, `${issue!.path.join(".") || "line"}: ${issue!.message}`);
   }
+  if (pair.chosen === pair.rejected)
+    throw new InputError(place, "expected two answers, got the same one twice");
   const length =
     encodeText(pair.prompt).length +
     Math.max(encodeText(pair.chosen).length, encodeText(pair.rejected).length);
@@ -66,12 +68,12 @@ function parsePair(line: string, place: string, context: number): Pair {
   return pair;
 }
 
-/** Reads a file as text. */
+/** Reads a file as text; a byte order mark is left out. */
 export async function readText(path: string): Promise<string> {
   try {
-    return await readFile(path, "utf8");
+    return new TextDecoder("utf-8", { fatal: true }).decode(await readFile(path));
   } catch (error) {
-    throw new InputError(path, `expected a readable file, got ${(error as Error).message}`);
+    throw new InputError(path, `expected a readable file of UTF-8 text, got ${(error as Error).message}`);
   }
 }
 

@@ -4,9 +4,10 @@ import { computeCustomForwardBackward } from "../../training/custom-loss.ts";
 import { chosenSample, countTokens, logprobsOf, preferenceAccuracy, rejectedSample } from "./answers.ts";
 import type { Pair } from "./data.ts";
 import { batches } from "./random.ts";
-import { inSession, learningRate, runSteps, type Stage, type StageResult } from "./stage.ts";
+import { inSession, learningRate, runSteps, type Stage, type StageResult, stepsFor } from "./stage.ts";
 
-const STEPS = 50;
+const MOST_STEPS = 50;
+const PASSES = 3;
 const PAIRS = 12;
 const PEAK_LEARNING_RATE = 3e-4;
 
@@ -32,8 +33,9 @@ export async function trainOnPreferences(
     const before = await preferenceAccuracy(session, heldOut, signal);
     const samples = train.flatMap((pair) => [chosenSample(pair), rejectedSample(pair)]);
     const reference = await logprobsOf(session, samples, signal);
+    const steps = stepsFor(PASSES, train.length, PAIRS, MOST_STEPS);
     const next = batches([...train.keys()], PAIRS, random);
-    const curve = await runSteps("DPO", "loss", STEPS, signal, async (index) => {
+    const curve = await runSteps("DPO", "loss", steps, signal, async (index) => {
       const both = next.next().value.flatMap((pair) => [2 * pair, 2 * pair + 1]);
       const batch = both.map((sample) => samples[sample]!);
       const inputs = { reference: both.map((sample) => reference[sample]!) };
@@ -44,14 +46,14 @@ export async function trainOnPreferences(
         signal,
       });
       await session.optimStep(
-        { adam: { learningRate: learningRate(PEAK_LEARNING_RATE, index, STEPS) } },
+        { adam: { learningRate: learningRate(PEAK_LEARNING_RATE, index, steps) } },
         { signal },
       );
       return { value: loss, tokens: countTokens(batch) };
     });
     const { checkpoint } = await session.trainingCheckpoint({ signal });
     const after = await preferenceAccuracy(session, heldOut, signal);
-    const figure = { name: "preference accuracy", before, after, better: "higher" } as const;
+    const figure = { name: "preference accuracy", before, after, better: "higher", best: 1 } as const;
     return { checkpointId: checkpoint.id, curve, figure };
   });
 }

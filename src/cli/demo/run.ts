@@ -70,20 +70,25 @@ export async function runDemo(options: DemoOptions, signal: AbortSignal): Promis
   }
 }
 
-const improved = ({ before, after, better }: Figure) =>
-  better === "lower" ? after < before : after > before;
+const improved = ({ before, after, better, best }: Figure) =>
+  after === best || (better === "lower" ? after < before : after > before);
+
+function verdict(figure: Figure): string {
+  if (!improved(figure)) return `did not improve: ${figure.better} is better`;
+  return figure.before === figure.best ? "as good as can be" : "improved";
+}
 
 function table(figures: readonly Figure[]): string {
   const rows = figures.map((figure) => [
     figure.name,
     figure.before.toFixed(3),
     figure.after.toFixed(3),
-    improved(figure) ? "improved" : `did not improve: ${figure.better} is better`,
+    verdict(figure),
   ]);
   return [["", "before", "after", ""], ...rows]
     .map(
-      ([name, before, after, verdict]) =>
-        `${name!.padEnd(24)}${before!.padStart(9)}${after!.padStart(9)}  ${verdict}`,
+      ([name, before, after, remark]) =>
+        `${name!.padEnd(24)}${before!.padStart(9)}${after!.padStart(9)}  ${remark}`,
     )
     .join("\n");
 }

@@ -18,6 +18,8 @@ export interface Figure {
   readonly before: number;
   readonly after: number;
   readonly better: "lower" | "higher";
+  /** The best value there is, if there is one: nothing can be better. */
+  readonly best?: number;
 }
 
 /** What a stage leaves behind. */
@@ -71,6 +73,10 @@ export async function runSteps(
   }
   return values;
 }
+
+/** Steps of some passes over the items, so that few items are not learnt by heart; within bounds. */
+export const stepsFor = (passes: number, items: number, batch: number, most: number): number =>
+  Math.max(4, Math.min(most, Math.round((passes * items) / batch)));
 
 /** A learning rate that rises over the first tenth of the steps and then falls along a cosine to a tenth. */
 export function learningRate(peak: number, index: number, total: number): number {

@@ -4,9 +4,10 @@ import { computeCustomForwardBackward } from "../../training/custom-loss.ts";
 import { chosenSample, countTokens, logprobsOf, meanNll } from "./answers.ts";
 import type { Pair } from "./data.ts";
 import { batches } from "./random.ts";
-import { inSession, learningRate, runSteps, type Stage, type StageResult } from "./stage.ts";
+import { inSession, learningRate, runSteps, type Stage, type StageResult, stepsFor } from "./stage.ts";
 
-const STEPS = 50;
+const MOST_STEPS = 50;
+const PASSES = 5;
 const BATCH = 24;
 const PEAK_LEARNING_RATE = 4e-4;
 
@@ -33,8 +34,9 @@ export async function trainOnChosen(
     const measured = heldOut.map(chosenSample);
     const before = await meanNll(session, measured, signal);
     const reference = await logprobsOf(session, samples, signal);
+    const steps = stepsFor(PASSES, samples.length, BATCH, MOST_STEPS);
     const next = batches([...samples.keys()], BATCH, random);
-    const curve = await runSteps("regularised SFT", "loss", STEPS, signal, async (index) => {
+    const curve = await runSteps("regularised SFT", "loss", steps, signal, async (index) => {
       const chosen = next.next().value;
       const batch = chosen.map((sample) => samples[sample]!);
       const inputs = { reference: chosen.map((sample) => reference[sample]!) };
@@ -44,7 +46,7 @@ export async function trainOnChosen(
         signal,
       });
       await session.optimStep(
-        { adam: { learningRate: learningRate(PEAK_LEARNING_RATE, index, STEPS) } },
+        { adam: { learningRate: learningRate(PEAK_LEARNING_RATE, index, steps) } },
         { signal },
       );
       return { value: loss, tokens: countTokens(batch) };
