@@ -1,4 +1,4 @@
-// The base of every error that tokengrad throws.
+// The base of every error that tokengrad throws, and how its messages name a value.
 
 /** Any error of tokengrad. Match on `code`, which is stable; messages may change. */
 export class TokengradError extends Error {
@@ -38,4 +38,17 @@ export class InputError extends TokengradError {
     this.sample = at.sample;
     this.position = at.position;
   }
+}
+
+/** How a value is named in a message: whatever it is, on one short line. */
+export function describe(value: unknown): string {
+  if (typeof value === "string") return JSON.stringify(value.slice(0, 60)) + (value.length > 60 ? "…" : "");
+  if (typeof value === "bigint") return `${value}n`;
+  if (typeof value === "function" || typeof value === "symbol") return `a ${typeof value}`;
+  if (typeof value !== "object" || value === null) return String(value);
+  // The prototype's, since an object from outside may bring a `constructor` of its own.
+  const name: string = Object.getPrototypeOf(value)?.constructor?.name || "Object";
+  const kind = name === "Array" || name === "Object" ? name.toLowerCase() : name;
+  const isList = Array.isArray(value) || (ArrayBuffer.isView(value) && !(value instanceof DataView));
+  return `${/^[aeio]/i.test(kind) ? "an" : "a"} ${kind}${isList ? ` of ${(value as ArrayLike<unknown>).length}` : ""}`;
 }

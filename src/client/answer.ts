@@ -1,5 +1,5 @@
 // Reads a parsed JSON answer field by field; an error names the field and the request.
-
+import { describe } from "../errors.ts";
 import { ResponseError } from "./errors.ts";
 
 /** A value of an answer, with its path in it. */
@@ -16,10 +16,9 @@ export class Answer {
   }
 
   fail(expected: string, value = this.value, place = ""): never {
-    const got = value === undefined ? "nothing" : Array.isArray(value) ? "an array" : JSON.stringify(value);
-    const short = got.length > 80 ? `${got.slice(0, 80)}…` : got;
+    const got = value === undefined ? "nothing" : describe(value);
     throw new ResponseError(
-      `${this.path || "answer"}${place}: expected ${expected}, got ${short} (${this.request})`,
+      `${this.path || "answer"}${place}: expected ${expected}, got ${got} (${this.request})`,
     );
   }
 

@@ -2,7 +2,7 @@
 
 import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
-import { InputError } from "../errors.ts";
+import { describe, InputError } from "../errors.ts";
 import { CallAbortedError, type Progress, TimeoutError } from "./errors.ts";
 
 /** Options that every call takes. */
@@ -68,7 +68,7 @@ export class Call implements Progress {
 
 export function checkTimeout(path: string, timeoutMs: number): number {
   if (typeof timeoutMs === "number" && timeoutMs > 0) return timeoutMs;
-  throw new InputError(path, `expected milliseconds above 0 or Infinity, got ${String(timeoutMs)}`);
+  throw new InputError(path, `expected milliseconds above 0 or Infinity, got ${describe(timeoutMs)}`);
 }
 
 /** Runs `work` under a time limit and a signal. Whatever a stopped call fails with, the caller sees why it stopped. */

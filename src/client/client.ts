@@ -1,6 +1,7 @@
 // The client of the post-training API.
 
-import { InputError, TokengradError } from "../errors.ts";
+import { describe, InputError, TokengradError } from "../errors.ts";
+import { checkNames } from "../names.ts";
 import { checkTimeout } from "./call.ts";
 import { ModelResourcesApi } from "./model-resources.ts";
 import type { Core } from "./operation.ts";
@@ -28,6 +29,16 @@ export interface ClientOptions {
   readonly maxConnections?: number | undefined;
 }
 
+const OPTIONS = [
+  "apiKey",
+  "baseURL",
+  "timeoutMs",
+  "wireFormat",
+  "pollIntervalMs",
+  "headers",
+  "maxConnections",
+] as const satisfies readonly (keyof ClientOptions)[];
+
 /** Every call of a client may reject with a `TokengradError`; match on its `code`. */
 export class Client {
   readonly modelResources: ModelResourcesApi;
@@ -37,6 +48,7 @@ export class Client {
   readonly #core: Core;
 
   constructor(options: ClientOptions = {}) {
+    checkNames("client", options, OPTIONS);
     const apiKey = (options.apiKey ?? process.env.TOGETHER_API_KEY ?? "").trim();
     if (apiKey === "") {
       throw new TokengradError(
@@ -72,5 +84,5 @@ export class Client {
 
 function positive(path: string, value: number): number {
   if (Number.isSafeInteger(value) && value > 0) return value;
-  throw new InputError(path, `expected an integer above 0, got ${String(value)}`);
+  throw new InputError(path, `expected an integer above 0, got ${describe(value)}`);
 }

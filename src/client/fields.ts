@@ -1,16 +1,15 @@
 // Checks small option objects and gives their fields the names of the wire.
 
-import { InputError } from "../errors.ts";
+import { describe, InputError } from "../errors.ts";
+import { checkNames } from "../names.ts";
 
 /** Checks one value and gives what the wire carries for it. `path` is for the error. */
 export type Rule = (path: string, value: unknown) => unknown;
 export type Rules = Readonly<Record<string, Rule>>;
 
-const show = (value: unknown) => (typeof value === "string" ? JSON.stringify(value) : String(value));
-
 /**
  * The fields of `value` under their wire names (`learningRate` becomes `learning_rate`), each checked by its rule.
- * Undefined fields are left out; a field without a rule is an error, so that a misspelt one is not silently ignored.
+ * Undefined fields are left out; a field without a rule is an error.
  */
 export function wireFields(
   path: string,
@@ -19,19 +18,15 @@ export function wireFields(
   required: readonly string[] = [],
 ): Record<string, unknown> {
   if (typeof value !== "object" || value === null)
-    throw new InputError(path, `expected an object, got ${show(value)}`);
+    throw new InputError(path, `expected an object, got ${describe(value)}`);
+  checkNames(path, value, Object.keys(rules));
   for (const name of required) {
     if ((value as Record<string, unknown>)[name] === undefined)
       throw new InputError(`${path}.${name}`, "missing");
   }
   const fields: Record<string, unknown> = {};
   for (const [name, field] of Object.entries(value)) {
-    const rule = Object.hasOwn(rules, name) ? rules[name] : undefined;
-    if (rule === undefined) {
-      const known = Object.keys(rules).join(", ") || "no fields";
-      throw new InputError(`${path}.${name}`, `unknown field; expected ${known}`);
-    }
-    if (field !== undefined) fields[wireName(name)] = rule(`${path}.${name}`, field);
+    if (field !== undefined) fields[wireName(name)] = rules[name]!(`${path}.${name}`, field);
   }
   return fields;
 }
@@ -43,7 +38,7 @@ function wireName(name: string): string {
 function rule(expected: string, holds: (value: unknown) => boolean): Rule {
   return (path, value) => {
     if (holds(value)) return value;
-    throw new InputError(path, `expected ${expected}, got ${show(value)}`);
+    throw new InputError(path, `expected ${expected}, got ${describe(value)}`);
   };
 }
 
@@ -77,7 +72,7 @@ export const int64: Rule = (path, value) => {
       ? BigInt(value)
       : undefined;
   if (exact !== undefined && BigInt.asIntN(64, exact) === exact) return String(exact);
-  throw new InputError(path, `expected a 64-bit integer, got ${show(value)}`);
+  throw new InputError(path, `expected a 64-bit integer, got ${describe(value)}`);
 };
 
 /** One of `names`; the wire carries `prefix` and the name in capitals. */
@@ -85,7 +80,7 @@ export const choice =
   (prefix: string, names: readonly string[]): Rule =>
   (path, value) => {
     if (typeof value === "string" && names.includes(value)) return prefix + value.toUpperCase();
-    throw new InputError(path, `expected ${names.map((n) => `"${n}"`).join(" or ")}, got ${show(value)}`);
+    throw new InputError(path, `expected ${names.map((n) => `"${n}"`).join(" or ")}, got ${describe(value)}`);
   };
 
 /** An object of its own. */

@@ -1,6 +1,6 @@
 // Gradients as the caller holds them: rows of float32 numbers or of bfloat16 bits.
 
-import { InputError } from "../errors.ts";
+import { describe, InputError } from "../errors.ts";
 import { isRow, type NumberRow, type Sample } from "./sample.ts";
 
 /** d loss / d logprob of a batch, one row per sample, in the samples' order. */
@@ -21,7 +21,7 @@ export function checkGradients(given: GradientsLike, samples: readonly Sample[])
   if (gradients.dtype !== "float32" && gradients.dtype !== "bfloat16") {
     throw new InputError(
       "gradients.dtype",
-      `expected "float32" or "bfloat16", got ${String(gradients.dtype)}`,
+      `expected "float32" or "bfloat16", got ${describe(gradients.dtype)}`,
     );
   }
   if (gradients.rows !== samples.length) {
@@ -33,7 +33,7 @@ export function checkGradients(given: GradientsLike, samples: readonly Sample[])
   for (let sample = 0; sample < samples.length; sample++) {
     const path = `gradients[${sample}]`;
     const row: unknown = gradients.row(sample);
-    if (!isRow(row)) throw new InputError(path, `expected an array, got ${typeof row}`, { sample });
+    if (!isRow(row)) throw new InputError(path, `expected an array, got ${describe(row)}`, { sample });
     if (gradients.dtype === "bfloat16" && !(row instanceof Uint16Array)) {
       throw new InputError(path, "expected a Uint16Array of bfloat16 bits", { sample });
     }
@@ -48,8 +48,10 @@ export function checkGradients(given: GradientsLike, samples: readonly Sample[])
 }
 
 function fromRows(given: GradientsLike): Gradients {
-  if ("row" in given) return given;
-  if (!Array.isArray(given))
-    throw new InputError("gradients", "expected rows of numbers or an object with `row`");
-  return { dtype: "float32", rows: given.length, row: (sample) => given[sample]! };
+  if (Array.isArray(given)) return { dtype: "float32", rows: given.length, row: (sample) => given[sample] };
+  if (typeof (given as Gradients | undefined)?.row === "function") return given as Gradients;
+  throw new InputError(
+    "gradients",
+    `expected rows of numbers or an object with \`row\`, got ${describe(given)}`,
+  );
 }

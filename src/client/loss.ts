@@ -1,6 +1,6 @@
 // The losses built into the service: their options, the rows they read, and their names on the wire.
 
-import { InputError } from "../errors.ts";
+import { describe, InputError } from "../errors.ts";
 import { choice, type Rules, real, wireFields } from "./fields.ts";
 import type { NumberRowName } from "./sample.ts";
 
@@ -79,7 +79,7 @@ export function planLoss(loss: LossConfig): LossPlan {
   const { type, ...options } = (loss ?? {}) as LossConfig;
   const row = Object.hasOwn(LOSSES, String(type)) ? LOSSES[type] : undefined;
   if (row === undefined) {
-    throw new InputError("loss.type", `expected ${Object.keys(LOSSES).join(", ")}, got ${String(type)}`);
+    throw new InputError("loss.type", `expected ${Object.keys(LOSSES).join(", ")}, got ${describe(type)}`);
   }
   const params = wireFields("loss", options, row.params, row.required);
   const wire: Record<string, unknown> = { type: `LOSS_TYPE_${type.toUpperCase()}` };

@@ -1,6 +1,6 @@
 // Writes rows of tokens and numbers as JSON arrays, checking every value on its way.
 
-import { InputError } from "../errors.ts";
+import { describe, InputError } from "../errors.ts";
 import type { BodyWriter } from "./body.ts";
 import { bfloat16Text, float32Text } from "./number-text.ts";
 import type { NumberRow, TokenRow } from "./sample.ts";
@@ -15,8 +15,7 @@ const LARGEST_FLOAT32 = 2 ** 128 - 2 ** 104;
 const LARGEST_INT64 = 2n ** 63n - 1n;
 
 function refuse({ path, sample }: Place, position: number, expected: string, value: unknown): never {
-  const got = typeof value === "string" ? JSON.stringify(value) : String(value);
-  throw new InputError(path, `expected ${expected}, got ${got}`, { sample, position });
+  throw new InputError(path, `expected ${expected}, got ${describe(value)}`, { sample, position });
 }
 
 /** Ids beyond 2^53 - 1 are written as strings where the field allows it, since many readers hold numbers as doubles. */

@@ -1,6 +1,6 @@
 // A training sample as the caller holds it, and the checks of its shape.
 
-import { InputError } from "../errors.ts";
+import { describe, InputError } from "../errors.ts";
 
 /**
  * Token ids, from 0 to 2^63 - 1. Plain numbers may go up to 2^53 - 1; larger ids are given as BigInt or as decimal
@@ -51,7 +51,7 @@ export function isRow(value: unknown): value is ArrayLike<unknown> {
 
 /** Checks that every sample has the rows asked for, all of one length. Values are checked where they are written. */
 export function checkSamples(samples: readonly Sample[], rows: readonly NumberRowName[]): void {
-  if (!Array.isArray(samples)) throw new InputError("samples", `expected an array, got ${typeof samples}`);
+  if (!Array.isArray(samples)) throw new InputError("samples", `expected an array, got ${describe(samples)}`);
   if (samples.length === 0) throw new InputError("samples", "expected at least one sample, got none");
   for (const [sample, given] of samples.entries()) {
     const path = (name: string) => `samples[${sample}].${name}`;
@@ -59,7 +59,7 @@ export function checkSamples(samples: readonly Sample[], rows: readonly NumberRo
     for (const name of ["targets", ...rows] as const) {
       const row: unknown = given[name];
       if (!isRow(row)) {
-        throw new InputError(path(name), `expected an array, got ${row === null ? "null" : typeof row}`, {
+        throw new InputError(path(name), `expected an array, got ${describe(row)}`, {
           sample,
         });
       }
@@ -74,16 +74,16 @@ export function checkSamples(samples: readonly Sample[], rows: readonly NumberRo
 }
 
 export function checkTokens(path: string, row: unknown, at: { sample?: number }): void {
-  if (!isRow(row)) throw new InputError(path, `expected an array of tokens, got ${typeof row}`, at);
+  if (!isRow(row)) throw new InputError(path, `expected an array of tokens, got ${describe(row)}`, at);
   if (row.length === 0) throw new InputError(path, "expected at least one token, got none", at);
 }
 
 function checkRoutedExperts(path: string, { data, shape }: RoutedExperts, sample: number): void {
   if (!(data instanceof Uint16Array)) {
-    throw new InputError(`${path}.data`, `expected a Uint16Array, got ${typeof data}`, { sample });
+    throw new InputError(`${path}.data`, `expected a Uint16Array, got ${describe(data)}`, { sample });
   }
   if (!Array.isArray(shape) || shape.length !== 3 || !shape.every((n) => Number.isSafeInteger(n) && n > 0)) {
-    throw new InputError(`${path}.shape`, `expected [tokens, layers, k], got ${JSON.stringify(shape)}`, {
+    throw new InputError(`${path}.shape`, `expected [tokens, layers, k], got ${describe(shape)}`, {
       sample,
     });
   }

@@ -3,7 +3,7 @@
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { Readable } from "node:stream";
 import { Agent, type Dispatcher } from "undici";
-import { InputError } from "../errors.ts";
+import { describe, InputError } from "../errors.ts";
 import { Answer } from "./answer.ts";
 import type { Body } from "./body.ts";
 import type { Call } from "./call.ts";
@@ -136,7 +136,7 @@ export function checkHeader(path: string, name: string, value: string): void {
 /** An id as one segment of a path. */
 export function pathSegment(path: string, id: string): string {
   if (typeof id === "string" && id !== "" && !/^\.{1,2}$/.test(id)) return encodeURIComponent(id);
-  throw new InputError(path, `expected an id, got ${JSON.stringify(id)}`);
+  throw new InputError(path, `expected an id, got ${describe(id)}`);
 }
 
 /** The base URL ends in exactly one `/v1`, whichever way it was written. */

@@ -1,6 +1,6 @@
 // The two formats in which samples travel, and the choice between them.
 
-import { InputError, type TokengradError } from "../errors.ts";
+import { describe, InputError, type TokengradError } from "../errors.ts";
 import type { BodyWriter } from "./body.ts";
 import type { ApiError } from "./errors.ts";
 import type { Gradients } from "./gradients.ts";
@@ -138,7 +138,7 @@ export class WireFormatChoice {
     if (option !== "auto" && !FORMATS.includes(option)) {
       throw new InputError(
         "wireFormat",
-        `expected "auto", "loss_inputs" or "loss_fn_inputs", got ${String(option)}`,
+        `expected "auto", "loss_inputs" or "loss_fn_inputs", got ${describe(option)}`,
       );
     }
     this.#fixed = option === "auto" ? undefined : option;

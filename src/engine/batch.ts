@@ -1,11 +1,12 @@
 // A batch: the trained tokens of some samples, packed once and run as often as wanted.
-import { InputError } from "../errors.ts";
+import { describe, InputError } from "../errors.ts";
 import type { Axis } from "../loss/graph.ts";
+import { checkNames } from "../names.ts";
 import type { Precision } from "./binding.ts";
 import { type Layout, readLayout } from "./layout.ts";
-import { checkNames } from "./names.ts";
 import { Pace } from "./pace.ts";
-import { copyFlat, describe, type Floats, isNumberList, isRowList, packRows, type Row } from "./rows.ts";
+import { copyFlat, type Floats, packRows } from "./pack.ts";
+import { isNumberList, isRowList, type Row } from "./rows.ts";
 
 /**
  * Numbers per token (full rows, one per sample, or one flat list of the trained tokens only), per sample or per group
@@ -41,7 +42,7 @@ export interface BatchContents {
 }
 
 /** A copy of one input for each reading that its shape allows. */
-export interface StoredInput {
+interface StoredInput {
   /** In the batch's precision, packed. */
   readonly token?: Floats;
   readonly sample?: Float64Array;

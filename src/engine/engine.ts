@@ -1,6 +1,7 @@
 // The engine: runs losses over batches on a thread of its own.
-import { AbortError, InputError } from "../errors.ts";
+import { AbortError, describe, InputError } from "../errors.ts";
 import { Loss, type LossInputs, type LossParams } from "../loss/define.ts";
+import { checkNames } from "../names.ts";
 import { Batch, type BatchContents, inputOf } from "./batch.ts";
 import {
   type CudaInfo,
@@ -13,9 +14,8 @@ import {
 } from "./binding.ts";
 import { DisposedError, typedError } from "./errors.ts";
 import { bytesOf, Gradients } from "./gradients.ts";
-import { checkNames } from "./names.ts";
+import type { Floats } from "./pack.ts";
 import { programOf } from "./program.ts";
-import { describe, type Floats } from "./rows.ts";
 
 export type DeviceName = "cpu" | "cuda" | `cuda:${number}` | "auto";
 
@@ -24,26 +24,29 @@ export interface EngineOptions {
    * `auto` takes a GPU if there is one. Default `auto`. Ask for a GPU before anything else computes with libtorch in the
    * process: libtorch decides at its first run whether it has CUDA, and keeps to that.
    */
-  readonly device?: DeviceName;
+  readonly device?: DeviceName | undefined;
   /** Threads to compute with. Default: the CPUs this process may use, by affinity and control groups. */
-  readonly threads?: number;
+  readonly threads?: number | undefined;
 }
 
 export interface EngineInfo {
   /** Where the engine computes: `cpu` or `cuda:N`. */
   readonly device: string;
+  /** What `createEngine` was asked for. */
   readonly requestedDevice: DeviceName;
   /** Why `auto` did not take a GPU. */
   readonly fallbackReason?: string;
   /** Version of libtorch, as `major.minor.patch`. */
   readonly libtorch: string;
+  /** Threads that the engine computes with. */
   readonly threads: number;
+  /** What runs the programs: libtorch, node by node. */
   readonly executor: "torch";
   readonly cuda: CudaInfo;
 }
 
 export interface RunOptions<P extends LossParams = LossParams, D extends Dtype = Dtype> {
-  /** Values of the loss' parameters that differ from its defaults. */
+  /** Values of the loss's parameters that differ from its defaults. */
   readonly params?: { readonly [Name in keyof P]?: number } | undefined;
   /** Type of the gradients. Default: `float32`. */
   readonly dtype?: D | undefined;
@@ -53,7 +56,7 @@ export interface RunOptions<P extends LossParams = LossParams, D extends Dtype =
 
 export interface RunResult<M extends string = string, D extends Dtype = Dtype> {
   readonly loss: number;
-  /** The loss' metrics by name. A metric may be infinite or NaN; the loss and the gradients never are. */
+  /** The loss's metrics by name. A metric may be infinite or NaN; the loss and the gradients never are. */
   readonly metrics: Readonly<Record<M, number>>;
   readonly gradients: Gradients<D>;
   /** Number of samples without a trained token. */
@@ -65,6 +68,11 @@ const DTYPES: readonly unknown[] = ["float32", "bfloat16", "float64"];
 
 const stoppedBy = (signal: AbortSignal) =>
   new AbortError("the run was stopped by its signal", { cause: signal.reason });
+
+function checkLoss(loss: unknown): void {
+  if (loss instanceof Loss) return;
+  throw new InputError("loss", `expected what defineLoss gives, got ${describe(loss)}`);
+}
 
 /** The values of the parameters, by name. */
 function readParams(loss: Loss, given: Readonly<Record<string, unknown>>): Record<string, number> {
@@ -98,9 +106,7 @@ export function checkBatch<I extends LossInputs, P extends LossParams, M extends
   batch: Batch,
   params: RunOptions<P>["params"] = {},
 ): void {
-  if (!(loss instanceof Loss)) {
-    throw new InputError("loss", `expected what defineLoss gives, got ${describe(loss)}`);
-  }
+  checkLoss(loss);
   readParams(loss, params);
   const contents = Batch.contentsOf(batch);
   for (const [name, { axis }] of Object.entries(loss.inputs)) inputOf(contents, name, axis);
@@ -146,9 +152,7 @@ export class Engine {
     options: RunOptions<P, D> = {},
   ): Promise<RunResult<M, D>> {
     if (this.#disposed) throw new DisposedError("engine");
-    if (!(loss instanceof Loss)) {
-      throw new InputError("loss", `expected what defineLoss gives, got ${describe(loss)}`);
-    }
+    checkLoss(loss);
     if (!(batch instanceof Batch)) {
       throw new InputError("batch", `expected what createBatch gives, got ${describe(batch)}`);
     }

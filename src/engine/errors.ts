@@ -1,15 +1,10 @@
 // Errors of the engine, and how the addon's plain errors become them.
 import { AbortError, InputError, TokengradError } from "../errors.ts";
 import type { Graph } from "../loss/graph.ts";
-import type { NativeFault } from "./binding.ts";
+import type { CudaInfo, NativeFault } from "./binding.ts";
 
-export type DeviceReason =
-  | "not-built"
-  | "open-failed"
-  | "no-driver"
-  | "old-driver"
-  | "no-device"
-  | "not-opened";
+/** What stands between the process and a GPU; see `CudaInfo`. */
+export type DeviceReason = Exclude<CudaInfo["state"], "not-opened" | "ready">;
 
 /** The device that was asked for cannot be had. */
 export class DeviceError extends TokengradError {

@@ -1,8 +1,8 @@
 // Where the trained tokens of a batch lie, read from its weights and groups.
-import { InputError } from "../errors.ts";
+import { describe, InputError } from "../errors.ts";
 import { EmptyBatchError } from "./errors.ts";
 import { type Pace, PIECE } from "./pace.ts";
-import { describe, isNumberList, notANumber, type Row } from "./rows.ts";
+import { isNumberList, notANumber, type Row } from "./rows.ts";
 
 /** A row has one position per target. Its trained tokens, those of weight above 0, come in runs of neighbours. */
 export interface Layout {
@@ -26,7 +26,7 @@ export interface Layout {
 const MAX_ROW = 2 ** 32 - 1;
 
 /** Samples in each group, from what a caller gave: one size for all, a list of sizes, or nothing for groups of one. */
-export function readGroups(groups: number | ArrayLike<number> | undefined, samples: number): Uint32Array {
+function readGroups(groups: number | ArrayLike<number> | undefined, samples: number): Uint32Array {
   if (groups === undefined) return new Uint32Array(samples).fill(1);
   if (typeof groups === "number") {
     if (!Number.isInteger(groups) || groups < 1 || samples % groups !== 0) {

@@ -2,7 +2,7 @@
 import type { Loss } from "../loss/define.ts";
 import type { Graph } from "../loss/graph.ts";
 import { OPS, type OpName, type OpRow } from "../loss/ops.ts";
-import { type Binding, loadBinding, type NativeProgram, type NativeProgramSpec } from "./binding.ts";
+import { loadBinding, type NativeProgram, type NativeProgramSpec } from "./binding.ts";
 import { typedError } from "./errors.ts";
 
 /** The addon's form of a graph: each op by its ATen operator, where it has one. */
@@ -22,11 +22,11 @@ function specOf(graph: Graph): NativeProgramSpec {
 const programs = new WeakMap<Graph, NativeProgram>();
 
 /** The program of a loss. Checked and compiled at its first use, and kept as long as the loss. */
-export function programOf(loss: Loss, binding: Binding = loadBinding()): NativeProgram {
+export function programOf(loss: Loss): NativeProgram {
   let program = programs.get(loss.graph);
   if (program === undefined) {
     try {
-      program = binding.compile(specOf(loss.graph));
+      program = loadBinding().compile(specOf(loss.graph));
     } catch (error) {
       throw typedError(error);
     }

@@ -1,22 +1,8 @@
-// Reads rows of numbers that a caller brings: checked, copied and packed to the trained tokens, a piece at a time.
-import { InputError } from "../errors.ts";
-import type { Precision } from "./binding.ts";
-import type { Layout } from "./layout.ts";
-import { type Pace, PIECE } from "./pace.ts";
+// Rows of numbers that a caller brings: which values can be one, and what else is called.
+import { describe, InputError } from "../errors.ts";
 
 /** Numbers of one sample: one per position of its full row. */
 export type Row = ArrayLike<number>;
-
-export type Floats = Float32Array | Float64Array;
-
-/** How a value is named in a message. */
-export const describe = (value: unknown): string => {
-  if (value === null || value === undefined || typeof value === "number") return String(value);
-  if (typeof value !== "object") return `a ${typeof value}`;
-  const length = (value as { length?: unknown }).length;
-  const name = value.constructor?.name ?? "object";
-  return typeof length === "number" ? `${name} of ${length}` : name;
-};
 
 /** Whether a value can hold numbers by index: a typed array or a plain one. Strings and bigint arrays cannot. */
 export const isNumberList = (value: unknown): value is ArrayLike<number> =>
@@ -27,43 +13,6 @@ export const isNumberList = (value: unknown): value is ArrayLike<number> =>
 /** Whether a value is a list of rows rather than of numbers. */
 export const isRowList = (value: unknown): value is readonly Row[] =>
   Array.isArray(value) && value.length > 0 && typeof value[0] === "object";
-
-export const newFloats = (precision: Precision, length: number): Floats =>
-  precision === "float32" ? new Float32Array(length) : new Float64Array(length);
-
-/** Below this many numbers a loop is faster than a view and a block copy. */
-const SHORT = 16;
-
-/**
- * Copies `size` numbers of `from`, beginning at `start`, to `to` at `offset`; `size` is at most a piece. `sample` is for
- * the message: an index of `from` then is a position of the sample's row.
- */
-function copyPiece(
-  path: string,
-  sample: number | undefined,
-  from: ArrayLike<number>,
-  start: number,
-  size: number,
-  to: Floats,
-  offset: number,
-): void {
-  if (size > SHORT && ArrayBuffer.isView(from)) {
-    to.set((from as Float32Array).subarray(start, start + size), offset);
-  } else {
-    for (let i = 0; i < size; i++) {
-      const value: unknown = from[start + i];
-      if (typeof value !== "number") throw notANumber(path, sample, start + i, value);
-      to[offset + i] = value;
-    }
-  }
-  // 0 times anything finite is 0, so that one NaN at the end stands for any value that is not.
-  let zero = 0;
-  for (let i = offset; i < offset + size; i++) zero += 0 * to[i]!;
-  if (zero === 0) return;
-  for (let i = 0; i < size; i++) {
-    if (!Number.isFinite(to[offset + i])) throw notANumber(path, sample, start + i, from[start + i]);
-  }
-}
 
 /** The error for something else where a number that the batch can hold belongs. */
 export function notANumber(
@@ -77,54 +26,4 @@ export function notANumber(
   return sample === undefined
     ? new InputError(`${path}[${index}]`, problem)
     : new InputError(path, problem, { sample, position: index });
-}
-
-/** Packs full rows to the trained tokens. What stands at untrained positions is not read. */
-export async function packRows(
-  path: string,
-  rows: readonly Row[],
-  layout: Layout,
-  precision: Precision,
-  pace: Pace,
-): Promise<Floats> {
-  const samples = layout.rowLengths.length;
-  if (rows.length !== samples) {
-    throw new InputError(path, `expected ${samples} rows, one per sample, got ${rows.length}`);
-  }
-  const packed = newFloats(precision, layout.tokens);
-  let run = 0;
-  let token = 0;
-  for (let sample = 0; sample < samples; sample++) {
-    const row = rows[sample];
-    const length = layout.rowLengths[sample]!;
-    if (!isNumberList(row) || row.length !== length) {
-      throw new InputError(path, `expected a row of ${length} numbers, got ${describe(row)}`, { sample });
-    }
-    for (const lastRun = run + layout.runCounts[sample]!; run < lastRun; run++) {
-      const end = layout.runs[2 * run]! + layout.runs[2 * run + 1]!;
-      for (let start = layout.runs[2 * run]!; start < end; start += PIECE) {
-        const size = Math.min(PIECE, end - start);
-        copyPiece(path, sample, row, start, size, packed, token);
-        token += size;
-        if (pace.due(size)) await pace.rest();
-      }
-    }
-  }
-  return packed;
-}
-
-/** Copies a flat list of numbers. */
-export async function copyFlat(
-  path: string,
-  values: ArrayLike<number>,
-  precision: Precision,
-  pace: Pace,
-): Promise<Floats> {
-  const copied = newFloats(precision, values.length);
-  for (let start = 0; start < values.length; start += PIECE) {
-    const size = Math.min(PIECE, values.length - start);
-    copyPiece(path, undefined, values, start, size, copied, start);
-    if (pace.due(size)) await pace.rest();
-  }
-  return copied;
 }

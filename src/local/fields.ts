@@ -1,16 +1,8 @@
 // Reading a request's JSON: every reader takes a value and its path, and throws a Problem that names the path.
+import { describe } from "../errors.ts";
 import { invalid } from "./problem.ts";
 
 export type Read<T> = (value: unknown, path: string) => T;
-
-/** A value as an error message shows it, never longer than a line. */
-export function show(value: unknown): string {
-  if (value === undefined) return "nothing";
-  if (Array.isArray(value)) return `an array of ${value.length}`;
-  if (typeof value === "object" && value !== null) return "an object";
-  const text = JSON.stringify(value);
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
-}
 
 /** The members of one JSON object. `null` counts as absent. */
 export class Fields {
@@ -19,7 +11,7 @@ export class Fields {
 
   constructor(value: unknown, path: string) {
     if (typeof value !== "object" || value === null || Array.isArray(value)) {
-      throw invalid(path, `expected an object, got ${show(value)}`);
+      throw invalid(path, `expected an object, got ${describe(value)}`);
     }
     this.path = path;
     this.#members = value as Record<string, unknown>;
@@ -52,7 +44,7 @@ export const fields: Read<Fields> = (value, path) => new Fields(value, path);
 /** A string of at most `limit` UTF-16 units. */
 export function text(limit = 4096): Read<string> {
   return (value, path) => {
-    if (typeof value !== "string") throw invalid(path, `expected a string, got ${show(value)}`);
+    if (typeof value !== "string") throw invalid(path, `expected a string, got ${describe(value)}`);
     if (value.length > limit) {
       throw invalid(path, `expected at most ${limit} characters, got ${value.length}`);
     }
@@ -61,7 +53,7 @@ export function text(limit = 4096): Read<string> {
 }
 
 export const flag: Read<boolean> = (value, path) => {
-  if (typeof value !== "boolean") throw invalid(path, `expected true or false, got ${show(value)}`);
+  if (typeof value !== "boolean") throw invalid(path, `expected true or false, got ${describe(value)}`);
   return value;
 };
 
@@ -69,7 +61,7 @@ export const flag: Read<boolean> = (value, path) => {
 export function real(low = -Infinity, high = Infinity): Read<number> {
   return (value, path) => {
     if (typeof value !== "number" || !Number.isFinite(value) || value < low || value > high) {
-      throw invalid(path, `expected a number${range(low, high)}, got ${show(value)}`);
+      throw invalid(path, `expected a number${range(low, high)}, got ${describe(value)}`);
     }
     return value;
   };
@@ -79,7 +71,7 @@ export function real(low = -Infinity, high = Infinity): Read<number> {
 export function whole(low: number, high = Number.MAX_SAFE_INTEGER): Read<number> {
   return (value, path) => {
     if (!Number.isSafeInteger(value) || (value as number) < low || (value as number) > high) {
-      throw invalid(path, `expected a whole number${range(low, high)}, got ${show(value)}`);
+      throw invalid(path, `expected a whole number${range(low, high)}, got ${describe(value)}`);
     }
     return value as number;
   };
@@ -92,13 +84,13 @@ export const int64: Read<bigint> = (value, path) => {
     const integer = BigInt(value as string | number);
     if (BigInt.asIntN(64, integer) === integer) return integer;
   }
-  throw invalid(path, `expected a 64-bit integer as a number or a string of digits, got ${show(value)}`);
+  throw invalid(path, `expected a 64-bit integer as a number or a string of digits, got ${describe(value)}`);
 };
 
 export function oneOf<const T extends string>(choices: readonly T[]): Read<T> {
   return (value, path) => {
     const found = choices.find((choice) => choice === value);
-    if (found === undefined) throw invalid(path, `expected ${choices.join(" or ")}, got ${show(value)}`);
+    if (found === undefined) throw invalid(path, `expected ${choices.join(" or ")}, got ${describe(value)}`);
     return found;
   };
 }
@@ -115,7 +107,7 @@ export function list<T>(read: Read<T>, least = 0, most = Infinity): Read<T[]> {
 }
 
 export function array(value: unknown, path: string): readonly unknown[] {
-  if (!Array.isArray(value)) throw invalid(path, `expected an array, got ${show(value)}`);
+  if (!Array.isArray(value)) throw invalid(path, `expected an array, got ${describe(value)}`);
   return value;
 }
 

@@ -1,6 +1,6 @@
 // The options of the local trainer: defaults, then types and ranges.
 import { availableParallelism } from "node:os";
-import { InputError } from "../errors.ts";
+import { describe, InputError } from "../errors.ts";
 import type { NativeConfig } from "./binding.ts";
 
 /** Sizes of the model. Small by default: 0.8 million weights that read bytes. */
@@ -81,5 +81,5 @@ export function settings(options: LocalTrainerOptions): Settings {
 
 function whole(path: string, value: number, low: number, high: number): void {
   if (Number.isInteger(value) && value >= low && value <= high) return;
-  throw new InputError(path, `expected a whole number from ${low} to ${high}, got ${value}`);
+  throw new InputError(path, `expected a whole number from ${low} to ${high}, got ${describe(value)}`);
 }

@@ -1,5 +1,6 @@
 // The long rows of a request: tokens, and numbers of a declared dtype, into typed arrays.
-import { array, type Read, show } from "./fields.ts";
+import { describe } from "../errors.ts";
+import { array, type Read } from "./fields.ts";
 import { invalid } from "./problem.ts";
 
 const LARGEST_FLOAT32 = 3.4028234663852886e38;
@@ -27,7 +28,7 @@ export function tokens(vocabulary: number, strings: boolean): Read<Int32Array> {
       if (!Number.isInteger(token) || (token as number) < 0 || (token as number) >= vocabulary) {
         throw invalid(
           `${path}[${position}]`,
-          `expected a token id from 0 to ${vocabulary - 1}, got ${show(item)}`,
+          `expected a token id from 0 to ${vocabulary - 1}, got ${describe(item)}`,
         );
       }
       row[position] = token as number;
@@ -46,7 +47,7 @@ export function numbers(dtype: Dtype): Read<Float64Array> {
       if (typeof item !== "number" || !(Math.abs(item) <= LARGEST_FLOAT32)) {
         throw invalid(
           `${path}[${position}]`,
-          `expected a finite number within float32's range, got ${show(item)}`,
+          `expected a finite number within float32's range, got ${describe(item)}`,
         );
       }
       if (whole && !Number.isInteger(item)) {

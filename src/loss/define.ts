@@ -1,10 +1,10 @@
 // Declares a loss: its inputs, its parameters and the function that computes it.
-
+import { describe } from "../errors.ts";
 import { LossError } from "./errors.ts";
 import type { Axis, Graph } from "./graph.ts";
 import { printGraph } from "./print.ts";
 import { callerSource } from "./source.ts";
-import { describeValue, inputTensor, Symbolic, type Tensor } from "./tensor.ts";
+import { describeOperand, inputTensor, Symbolic, type Tensor } from "./tensor.ts";
 import { Trace } from "./trace.ts";
 
 /** An input of a loss and the axis it varies over. */
@@ -86,16 +86,13 @@ function checkDeclaration(name: string, inputs: LossInputs, params: LossParams):
     if (!["token", "sample", "group"].includes(input?.axis)) {
       fail(
         "ERR_LOSS_DEFINITION",
-        `${name}: inputs.${key}: expected perToken(), perSample() or perGroup(), got ${describeValue(input)}`,
+        `${name}: inputs.${key}: expected perToken(), perSample() or perGroup(), got ${describe(input)}`,
       );
     }
   }
   for (const [key, value] of Object.entries(params)) {
     if (!Number.isFinite(value)) {
-      fail(
-        "ERR_LOSS_DEFINITION",
-        `${name}: params.${key}: expected a finite number, got ${describeValue(value)}`,
-      );
+      fail("ERR_LOSS_DEFINITION", `${name}: params.${key}: expected a finite number, got ${describe(value)}`);
     }
   }
 }
@@ -104,12 +101,15 @@ function checkDeclaration(name: string, inputs: LossInputs, params: LossParams):
 function scalarNode(trace: Trace, what: string, value: unknown): number {
   if (!(value instanceof Symbolic)) {
     const hint = value instanceof Promise ? "; a loss function must not be async" : "";
-    return fail("ERR_LOSS_RESULT", `${what}: expected a Tensor<"batch">, got ${describeValue(value)}${hint}`);
+    return fail(
+      "ERR_LOSS_RESULT",
+      `${what}: expected a Tensor<"batch">, got ${describeOperand(value)}${hint}`,
+    );
   }
   if (value.kind !== "number" || value.axis !== "batch") {
     fail(
       "ERR_LOSS_RESULT",
-      `${what}: expected a tensor of axis "batch", got ${describeValue(value)}; reduce it, for example with .mean()`,
+      `${what}: expected a tensor of axis "batch", got ${describeOperand(value)}; reduce it, for example with .mean()`,
     );
   }
   if (Symbolic.traceOf(value) !== trace)

@@ -1,4 +1,5 @@
 // Symbolic tensors: what a loss function computes with. They hold no numbers, only their place in the trace.
+import { describe } from "../errors.ts";
 import { type Coarser, coarserThan, type Finer, finest } from "./axes.ts";
 import { LossError } from "./errors.ts";
 import type { Axis, Kind } from "./graph.ts";
@@ -96,14 +97,11 @@ export class Symbolic<A extends Axis, K extends Kind> {
   }
 }
 
-/** How a value is named in a message. */
-export const describeValue = (value: unknown): string => {
-  if (value instanceof Symbolic)
-    return `a ${value.kind === "mask" ? "mask" : "tensor"} of axis "${value.axis}"`;
-  if (value === null || typeof value !== "object")
-    return typeof value === "number" ? `${value}` : typeof value;
-  return `${/^[AEIOU]/.test(value.constructor?.name ?? "Object") ? "an" : "a"} ${value.constructor?.name ?? "Object"}`;
-};
+/** How an operand or a result is named in a message. */
+export const describeOperand = (value: unknown): string =>
+  value instanceof Symbolic
+    ? `a ${value.kind === "mask" ? "mask" : "tensor"} of axis "${value.axis}"`
+    : describe(value);
 
 /** Checks one operand and gives its node. */
 function operand(
@@ -122,7 +120,7 @@ function operand(
   if (!(value instanceof Symbolic) || (kind !== "any" && value.kind !== kind)) {
     throw new LossError(
       "ERR_TRACE",
-      `${name}: operand ${place}: expected ${expected}, got ${describeValue(value)}`,
+      `${name}: operand ${place}: expected ${expected}, got ${describeOperand(value)}`,
       source,
     );
   }
@@ -137,7 +135,7 @@ function staticNumber(name: string, value: unknown, integer: boolean, source?: s
   const right = integer ? Number.isInteger(value) && (value as number) >= 0 : Number.isFinite(value);
   if (!right) {
     const expected = integer ? "an index of 0 or more" : "a finite number";
-    throw new LossError("ERR_TRACE", `${name}: expected ${expected}, got ${describeValue(value)}`, source);
+    throw new LossError("ERR_TRACE", `${name}: expected ${expected}, got ${describeOperand(value)}`, source);
   }
   return value as number;
 }
@@ -149,7 +147,7 @@ function reducedAxis(name: string, from: Axis, to: unknown, source?: string): Ax
   if (!allowed.includes(axis)) {
     const expected =
       allowed.map((coarser) => JSON.stringify(coarser)).join(" or ") || "a tensor of a finer axis";
-    const got = to === undefined && allowed.length === 0 ? JSON.stringify(from) : JSON.stringify(to);
+    const got = describe(to === undefined && allowed.length === 0 ? from : to);
     throw new LossError(
       "ERR_AXIS",
       `${name} of a tensor of axis "${from}": expected ${expected}, got ${got}`,
@@ -194,7 +192,7 @@ for (const name of Object.keys(OPS) as OpName[]) {
       if (wanted !== "any" && this.kind !== wanted) {
         throw new LossError(
           "ERR_TRACE",
-          `${name}: expected a ${wanted === "mask" ? "mask" : "tensor"}, got ${describeValue(this)}`,
+          `${name}: expected a ${wanted === "mask" ? "mask" : "tensor"}, got ${describeOperand(this)}`,
           callerSource(),
         );
       }

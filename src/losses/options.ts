@@ -1,5 +1,5 @@
 // Checks of the options that losses take.
-import { InputError } from "../errors.ts";
+import { describe, InputError } from "../errors.ts";
 
 /** Refuses a value that is no finite number within inclusive bounds. `path` is how the caller wrote it. */
 export function checkNumber(
@@ -15,7 +15,7 @@ export function checkNumber(
     min > -Infinity ? ` of at least ${min}` : "",
     max < Infinity ? ` of at most ${max}` : "",
   ].join("");
-  throw new InputError(path, `expected a finite number${limits}, got ${String(value)}`);
+  throw new InputError(path, `expected a finite number${limits}, got ${describe(value)}`);
 }
 
 /** Refuses a value that is not one of some names. */
@@ -27,13 +27,6 @@ export function checkChoice<T extends string>(
   if (choices.includes(value as T)) return;
   throw new InputError(
     path,
-    `expected ${choices.map((name) => `"${name}"`).join(", ")}, got ${JSON.stringify(value) ?? String(value)}`,
+    `expected ${choices.map((name) => `"${name}"`).join(", ")}, got ${describe(value)}`,
   );
-}
-
-/** Refuses keys that are no option of a loss: a misspelt option must not be passed over. */
-export function checkKeys(path: string, options: object, known: readonly string[]): void {
-  const unknown = Object.keys(options).find((key) => !known.includes(key));
-  if (unknown !== undefined)
-    throw new InputError(`${path}.${unknown}`, `unknown option; known are ${known.join(", ")}`);
 }

@@ -1,6 +1,6 @@
 // Policy-gradient losses.
 import { defineLoss, perSample } from "../loss/define.ts";
-import { checkKeys } from "./options.ts";
+import { checkNames } from "../names.ts";
 import { checkReduction, type Reduction, reduce } from "./reductions.ts";
 
 /**
@@ -9,7 +9,7 @@ import { checkReduction, type Reduction, reduce } from "./reductions.ts";
  * @param options.reduction Default `seq_mean_token_mean`.
  */
 export function reinforce(options: { reduction?: Reduction } = {}) {
-  checkKeys("reinforce", options, ["reduction"]);
+  checkNames("reinforce", options, ["reduction"]);
   const { reduction = "seq_mean_token_mean" } = options;
   checkReduction("reinforce.reduction", reduction);
   return defineLoss({

@@ -2,7 +2,8 @@
 import { InputError } from "../errors.ts";
 import { defineLoss, perToken } from "../loss/define.ts";
 import type { Tensor } from "../loss/tensor.ts";
-import { checkChoice, checkKeys, checkNumber } from "./options.ts";
+import { checkNames } from "../names.ts";
+import { checkChoice, checkNumber } from "./options.ts";
 import { sampleSum } from "./reductions.ts";
 
 const DIVERGENCES = ["reverse_kl", "forward_kl", "js_divergence", "alpha_divergence"] as const;
@@ -44,7 +45,7 @@ function score(
  * `rejectedReward`, means over pairs of the rewards `beta s`.
  */
 export function dpo(options: DpoOptions = {}) {
-  checkKeys("dpo", options, ["beta", "divergence", "alpha", "nllWeight"]);
+  checkNames("dpo", options, ["beta", "divergence", "alpha", "nllWeight"]);
   const { beta = 0.1, divergence = "reverse_kl", alpha = 0.5, nllWeight = 0 } = options;
   checkNumber("dpo.beta", beta, { above: 0 });
   checkChoice("dpo.divergence", divergence, DIVERGENCES);

@@ -1,6 +1,7 @@
 // Supervised losses: cross-entropy, and cross-entropy held near a reference.
 import { defineLoss, perToken } from "../loss/define.ts";
-import { checkKeys, checkNumber } from "./options.ts";
+import { checkNames } from "../names.ts";
+import { checkNumber } from "./options.ts";
 import { checkReduction, type Reduction, reduce } from "./reductions.ts";
 
 /**
@@ -9,7 +10,7 @@ import { checkReduction, type Reduction, reduce } from "./reductions.ts";
  * @param options.reduction Default `token_mean`.
  */
 export function crossEntropy(options: { reduction?: Reduction } = {}) {
-  checkKeys("crossEntropy", options, ["reduction"]);
+  checkNames("crossEntropy", options, ["reduction"]);
   const { reduction = "token_mean" } = options;
   checkReduction("crossEntropy.reduction", reduction);
   return defineLoss({
@@ -28,7 +29,7 @@ export function crossEntropy(options: { reduction?: Reduction } = {}) {
  * @param options.reduction Default `seq_mean_token_mean`.
  */
 export function regularizedSft(options: { beta?: number; reduction?: Reduction } = {}) {
-  checkKeys("regularizedSft", options, ["beta", "reduction"]);
+  checkNames("regularizedSft", options, ["beta", "reduction"]);
   const { beta = 0.1, reduction = "seq_mean_token_mean" } = options;
   checkNumber("regularizedSft.beta", beta, { min: 0 });
   checkReduction("regularizedSft.reduction", reduction);

@@ -131,6 +131,7 @@ test("options out of range are refused", () => {
   expect(make({ pollIntervalMs: 1.5 })).toThrow(/^pollIntervalMs: /);
   expect(make({ maxConnections: -1 })).toThrow(/^maxConnections: /);
   expect(make({ wireFormat: "grpc" })).toThrow(/^wireFormat: /);
+  expect(make({ baseUrl: "http://127.0.0.1" })).toThrow(/^client\.baseUrl: .*; did you mean baseURL\?/);
   expect(make({ timeoutMs: Number.POSITIVE_INFINITY })).not.toThrow();
 });
 
@@ -189,7 +190,7 @@ describe("model resources", () => {
     const { modelResources } = testClient(server);
     const misspelt = modelResources.start({ baseModel: "tiny", lora_enabled: true } as never);
     expect((await rejection(misspelt)).message).toMatch(
-      /^modelResources\.start\.lora_enabled: unknown field/,
+      /^modelResources\.start\.lora_enabled: expected one of .*; did you mean loraEnabled\?/,
     );
     const missing = modelResources.start({} as never);
     expect((await rejection(missing)).message).toBe("modelResources.start.baseModel: missing");

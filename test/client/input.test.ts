@@ -70,7 +70,7 @@ describe("rows", () => {
 
   test.each([
     [{ tokens: undefined }, "samples[1].tokens, sample 1: expected an array of tokens, got undefined"],
-    [{ tokens: "12" }, "samples[1].tokens, sample 1: expected an array of tokens, got string"],
+    [{ tokens: "12" }, 'samples[1].tokens, sample 1: expected an array of tokens, got "12"'],
     [{ tokens: [] }, "samples[1].tokens, sample 1: expected at least one token, got none"],
     [{ targets: null }, "samples[1].targets, sample 1: expected an array, got null"],
     [{ weights: undefined }, "samples[1].weights, sample 1: expected an array, got undefined"],
@@ -83,7 +83,7 @@ describe("rows", () => {
       "samples: expected at least one sample, got none",
     );
     expect((await refused((s) => s.forward({} as never))).message).toBe(
-      "samples: expected an array, got object",
+      "samples: expected an array, got an object",
     );
   });
 
@@ -142,16 +142,17 @@ describe("gradients", () => {
   test.each([
     [[[0, 0, 0]], "gradients: expected 2 rows, one per sample, got 1"],
     [[[0, 0, 0], [0]], "gradients[1], sample 1: expected 2 values, as many as targets, got 1"],
-    [[[0, 0, 0], 5], "gradients[1], sample 1: expected an array, got number"],
+    [[[0, 0, 0], 5], "gradients[1], sample 1: expected an array, got 5"],
     [
       { dtype: "float64", rows: 2, row: () => [] },
-      'gradients.dtype: expected "float32" or "bfloat16", got float64',
+      'gradients.dtype: expected "float32" or "bfloat16", got "float64"',
     ],
     [
       { dtype: "bfloat16", rows: 2, row: () => new Float32Array(3) },
       "gradients[0], sample 0: expected a Uint16Array of bfloat16 bits",
     ],
-    [{}, "gradients: expected rows of numbers or an object with `row`"],
+    [{}, "gradients: expected rows of numbers or an object with `row`, got an object"],
+    [undefined, "gradients: expected rows of numbers or an object with `row`, got undefined"],
   ])("refuse %j", async (gradients, message) => {
     expect((await custom(gradients)).message).toBe(message);
   });
@@ -159,11 +160,11 @@ describe("gradients", () => {
 
 describe("losses", () => {
   test.each([
-    [{ type: "sft" }, /^loss\.type: expected cross_entropy, .*, got sft/],
+    [{ type: "sft" }, /^loss\.type: expected cross_entropy, .*, got "sft"/],
     [undefined, /^loss\.type: expected cross_entropy, .*, got undefined/],
     [{ type: "dro" }, /^loss\.beta: missing/],
     [{ type: "ppo", clipLowThreshold: 1.2 }, /^loss\.clipLowThreshold: expected a finite number/],
-    [{ type: "cross_entropy", beta: 1 }, /^loss\.beta: unknown field; expected no fields/],
+    [{ type: "cross_entropy", beta: 1 }, /^loss\.beta: expected no names here/],
     [{ type: "grpo", aggType: "sum" }, /^loss\.aggType: expected "fixed_horizon" or/],
   ])("refuse %j", async (loss, message) => {
     expect((await refused((s) => s.forwardBackward(SAMPLES, loss as never))).message).toMatch(message);
@@ -175,7 +176,11 @@ describe("sampling", () => {
     [[], {}, /^prompts: expected an array with at least one prompt/],
     [[[]], {}, /^prompts\[0\]: expected at least one token/],
     [[[1], [2, -1]], {}, /^prompts\[1\], sample 1, position 1: expected an integer/],
-    [[[1]], { max_tokens: 5 }, /^sample\.max_tokens: unknown field; expected numSamples, maxTokens/],
+    [
+      [[1]],
+      { max_tokens: 5 },
+      /^sample\.max_tokens: expected one of numSamples, maxTokens, .*; did you mean maxTokens\?/,
+    ],
     [[[1]], { maxTokens: 0 }, /^sample\.maxTokens: expected an integer of at least 1, got 0/],
     [[[1]], { topkPromptLogprobs: 21 }, /^sample\.topkPromptLogprobs: expected an integer from 0 to 20/],
     [[[1]], { seed: 2 ** 60 }, /^sample\.seed: expected a 64-bit integer/],

@@ -382,7 +382,7 @@ describe("small bodies", () => {
     const { session, requests } = await scriptedSession([]);
     const message = async (optimizer: object) => (await rejection(session.optimStep(optimizer))).message;
     expect(await message({ adam: { learning_rate: 1 } })).toBe(
-      "optimStep.adam.learning_rate: unknown field; expected learningRate, beta1, beta2, eps, weightDecay, gradClipNorm",
+      "optimStep.adam.learning_rate: expected one of learningRate, beta1, beta2, eps, weightDecay, gradClipNorm; did you mean learningRate?",
     );
     expect(await message({ adam: { learningRate: Number.NaN } })).toMatch(
       /^optimStep\.adam\.learningRate: expected/,

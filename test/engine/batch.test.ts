@@ -138,7 +138,7 @@ describe("createBatch", () => {
     });
     expect(await refusal({ ...good, logprobs: [rows[0], [1, 2, 3], rows[2]] })).toMatchObject({
       sample: 1,
-      message: "logprobs, sample 1: expected a row of 2 numbers, got Array of 3",
+      message: "logprobs, sample 1: expected a row of 2 numbers, got an array of 3",
     });
     for (const row of [
       "12",

@@ -183,7 +183,7 @@ test("wrong operands name the op and the place", () => {
   const text = (loss: (args: never) => unknown) => errorOf(() => define(loss as never)).message;
   type Any = { logprobs: Record<string, (...args: unknown[]) => never> };
   expect(text(({ logprobs }: Any) => logprobs.add!("1"))).toContain(
-    "add: operand 1: expected a tensor or a number, got string",
+    'add: operand 1: expected a tensor or a number, got "1"',
   );
   expect(text(({ logprobs }: Any) => logprobs.add!(Number.NaN))).toContain("add: operand 1 is NaN");
   expect(text(({ logprobs }: Any) => logprobs.mul!(logprobs.gt!(0)))).toContain('got a mask of axis "token"');

@@ -1,5 +1,5 @@
-// Finds the name that was probably meant.
-import { InputError } from "../errors.ts";
+// Refuses names of options and inputs that nobody knows.
+import { InputError } from "./errors.ts";
 
 /** Letters to insert, drop or change to turn one word into the other. */
 function distance(a: string, b: string): number {
@@ -25,6 +25,6 @@ export function checkNames(path: string, given: object, known: readonly string[]
     near !== undefined && near.distance <= Math.max(2, near.name.length / 3)
       ? `; did you mean ${near.name}?`
       : "";
-  const list = known.length === 0 ? "no names" : known.join(", ");
-  throw new InputError(`${path}.${unknown}`, `expected one of ${list}${hint}`);
+  const expected = known.length === 0 ? "expected no names here" : `expected one of ${known.join(", ")}`;
+  throw new InputError(`${path}.${unknown}`, `${expected}${hint}`);
 }

@@ -1,0 +1,95 @@
+// Copies numbers that a caller brings: checked and packed to the trained tokens, a piece at a time.
+import { describe, InputError } from "../errors.ts";
+import type { Precision } from "./binding.ts";
+import type { Layout } from "./layout.ts";
+import { type Pace, PIECE } from "./pace.ts";
+import { isNumberList, notANumber, type Row } from "./rows.ts";
+
+export type Floats = Float32Array | Float64Array;
+
+const newFloats = (precision: Precision, length: number): Floats =>
+  precision === "float32" ? new Float32Array(length) : new Float64Array(length);
+
+/** Below this many numbers a loop is faster than a view and a block copy. */
+const SHORT = 16;
+
+/**
+ * Copies `size` numbers of `from`, beginning at `start`, to `to` at `offset`; `size` is at most a piece. `sample` is for
+ * the message: an index of `from` then is a position of the sample's row.
+ */
+function copyPiece(
+  path: string,
+  sample: number | undefined,
+  from: ArrayLike<number>,
+  start: number,
+  size: number,
+  to: Floats,
+  offset: number,
+): void {
+  if (size > SHORT && ArrayBuffer.isView(from)) {
+    to.set((from as Float32Array).subarray(start, start + size), offset);
+  } else {
+    for (let i = 0; i < size; i++) {
+      const value: unknown = from[start + i];
+      if (typeof value !== "number") throw notANumber(path, sample, start + i, value);
+      to[offset + i] = value;
+    }
+  }
+  // 0 times anything finite is 0, so that one NaN at the end stands for any value that is not.
+  let zero = 0;
+  for (let i = offset; i < offset + size; i++) zero += 0 * to[i]!;
+  if (zero === 0) return;
+  for (let i = 0; i < size; i++) {
+    if (!Number.isFinite(to[offset + i])) throw notANumber(path, sample, start + i, from[start + i]);
+  }
+}
+
+/** Packs full rows to the trained tokens. What stands at untrained positions is not read. */
+export async function packRows(
+  path: string,
+  rows: readonly Row[],
+  layout: Layout,
+  precision: Precision,
+  pace: Pace,
+): Promise<Floats> {
+  const samples = layout.rowLengths.length;
+  if (rows.length !== samples) {
+    throw new InputError(path, `expected ${samples} rows, one per sample, got ${rows.length}`);
+  }
+  const packed = newFloats(precision, layout.tokens);
+  let run = 0;
+  let token = 0;
+  for (let sample = 0; sample < samples; sample++) {
+    const row = rows[sample];
+    const length = layout.rowLengths[sample]!;
+    if (!isNumberList(row) || row.length !== length) {
+      throw new InputError(path, `expected a row of ${length} numbers, got ${describe(row)}`, { sample });
+    }
+    for (const lastRun = run + layout.runCounts[sample]!; run < lastRun; run++) {
+      const end = layout.runs[2 * run]! + layout.runs[2 * run + 1]!;
+      for (let start = layout.runs[2 * run]!; start < end; start += PIECE) {
+        const size = Math.min(PIECE, end - start);
+        copyPiece(path, sample, row, start, size, packed, token);
+        token += size;
+        if (pace.due(size)) await pace.rest();
+      }
+    }
+  }
+  return packed;
+}
+
+/** Copies a flat list of numbers. */
+export async function copyFlat(
+  path: string,
+  values: ArrayLike<number>,
+  precision: Precision,
+  pace: Pace,
+): Promise<Floats> {
+  const copied = newFloats(precision, values.length);
+  for (let start = 0; start < values.length; start += PIECE) {
+    const size = Math.min(PIECE, values.length - start);
+    copyPiece(path, undefined, values, start, size, copied, start);
+    if (pace.due(size)) await pace.rest();
+  }
+  return copied;
+}
