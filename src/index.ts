@@ -1,20 +1,54 @@
 // What tokengrad exports.
 export { LibtorchVersionError, LoadError } from "./addon.ts";
+export type { CallOptions } from "./client/call.ts";
 export { Client, type ClientOptions } from "./client/client.ts";
-export * from "./client/errors.ts";
+export {
+  ApiError,
+  AuthenticationError,
+  BadRequestError,
+  CallAbortedError,
+  ClientClosedError,
+  ConflictError,
+  ConnectionError,
+  NoLogprobsError,
+  NotFoundError,
+  OperationFailedError,
+  type OperationFailure,
+  PermissionDeniedError,
+  RateLimitError,
+  ResponseError,
+  ServerError,
+  TimeoutError,
+  UnprocessableEntityError,
+} from "./client/errors.ts";
 export type { Gradients as ClientGradients, GradientsLike } from "./client/gradients.ts";
 export type { LossConfig } from "./client/loss.ts";
-export type { ModelResources, ModelResourcesOptions } from "./client/model-resources.ts";
+export type { ModelResources, ModelResourcesApi, ModelResourcesOptions } from "./client/model-resources.ts";
 export type { Operation, OperationKind, OperationOptions } from "./client/operation.ts";
-export type { OptimizerOptions, SamplingOptions, WeightsSyncOptions } from "./client/requests.ts";
-export type { Checkpoint, LossResult, SampleResult, Sequence, Token, TopLogprobs } from "./client/results.ts";
+export type {
+  AdamOptions,
+  MuonOptions,
+  OptimizerOptions,
+  SamplingOptions,
+  WeightsSyncOptions,
+} from "./client/requests.ts";
+export type {
+  Artifact,
+  Checkpoint,
+  LossResult,
+  SampleResult,
+  Sequence,
+  Token,
+  TopLogprobs,
+} from "./client/results.ts";
 export type { NumberRow, RoutedExperts, Sample, TokenRow } from "./client/sample.ts";
 export type { ForwardBackwardOptions, ForwardOptions, Session } from "./client/session.ts";
 export type { SessionInfo } from "./client/session-info.ts";
-export type { SessionOptions } from "./client/sessions.ts";
+export type { SessionOptions, SessionsApi } from "./client/sessions.ts";
 export type { WireFormat } from "./client/wire.ts";
 export { type Batch, type BatchInput, type BatchOptions, createBatch } from "./engine/batch.ts";
 export { toFloat32 } from "./engine/bfloat16.ts";
+export type { CudaInfo, Dtype, Precision } from "./engine/binding.ts";
 export {
   createEngine,
   type DeviceName,
@@ -24,21 +58,30 @@ export {
   type RunOptions,
   type RunResult,
 } from "./engine/engine.ts";
-export * from "./engine/errors.ts";
+export {
+  DeviceError,
+  type DeviceReason,
+  DisposedError,
+  EmptyBatchError,
+  NativeError,
+  NonFiniteError,
+} from "./engine/errors.ts";
 export type { GradientRow, Gradients } from "./engine/gradients.ts";
-export * from "./errors.ts";
+export { AbortError, InputError, TokengradError } from "./errors.ts";
 export {
   defineLoss,
   type Loss,
   type LossArguments,
   type LossDefinition,
   type LossInput,
+  type LossInputs,
+  type LossParams,
   perGroup,
   perSample,
   perToken,
 } from "./loss/define.ts";
 export { LossError, type LossErrorCode } from "./loss/errors.ts";
-export type { Axis, Graph, GraphNode } from "./loss/graph.ts";
+export type { Axis, Graph, GraphInput, GraphNode, Kind } from "./loss/graph.ts";
 export type { Mask, Tensor } from "./loss/tensor.ts";
 export { reinforce } from "./losses/policy-gradient.ts";
 export { type DpoOptions, dpo } from "./losses/preference.ts";
