@@ -24,7 +24,7 @@ const PARTS = ["include/ATen/ATen.h", `lib/libtorch_cpu.${SHARED}`, `lib/libc10.
  * @param {string} root
  * @returns {string} as in "2.13.0"
  */
-export function pinnedVersion(root) {
+function pinnedVersion(root) {
   const manifest = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"));
   return process.env.TOKENGRAD_LIBTORCH_VERSION || manifest.config.libtorch;
 }
@@ -39,7 +39,7 @@ function minorOf(version) {
  * @param {string} folder
  * @returns {{ missing: string[], version: string | undefined }}
  */
-export function inspect(folder) {
+function inspect(folder) {
   return {
     missing: PARTS.filter((part) => !fs.existsSync(path.join(folder, part))),
     version: versionOf(folder),
@@ -133,7 +133,7 @@ function ofPython(pinned) {
   return undefined;
 }
 
-export function cacheFolder() {
+function cacheFolder() {
   const { TOKENGRAD_CACHE, XDG_CACHE_HOME } = process.env;
   return path.resolve(
     TOKENGRAD_CACHE || path.join(XDG_CACHE_HOME || path.join(os.homedir(), ".cache"), "tokengrad"),

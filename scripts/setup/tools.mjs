@@ -3,7 +3,6 @@ import { spawnSync } from "node:child_process";
 import { SetupFailure } from "./failure.mjs";
 import { which } from "./programs.mjs";
 
-export const NODE_MAJOR = 20;
 const CMAKE = [3, 20];
 const PYTHON = [3, 9];
 const COMPILERS = ["c++", "g++", "clang++"];

@@ -75,7 +75,7 @@ export class NoLogprobsError extends TokengradError {
 }
 
 /** What an unsuccessful HTTP answer said. */
-export interface ApiErrorDetails {
+interface ApiErrorDetails {
   readonly status: number;
   readonly method: string;
   readonly url: string;

@@ -4,7 +4,7 @@ import { describe, InputError } from "../errors.ts";
 import { checkNames } from "../names.ts";
 
 /** Checks one value and gives what the wire carries for it. `path` is for the error. */
-export type Rule = (path: string, value: unknown) => unknown;
+type Rule = (path: string, value: unknown) => unknown;
 export type Rules = Readonly<Record<string, Rule>>;
 
 /**

@@ -9,7 +9,7 @@ import type { Body } from "./body.ts";
 import type { Call } from "./call.ts";
 import { type ApiError, apiError, ClientClosedError, ConnectionError, ResponseError } from "./errors.ts";
 
-export interface TransportOptions {
+interface TransportOptions {
   readonly apiKey: string;
   readonly baseURL: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -140,7 +140,7 @@ export function pathSegment(path: string, id: string): string {
 }
 
 /** The base URL ends in exactly one `/v1`, whichever way it was written. */
-export function normalizeBaseURL(given: string): string {
+function normalizeBaseURL(given: string): string {
   const url = URL.canParse(given) ? new URL(given) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.username || url.password) {
     throw new InputError("baseURL", "expected an http or https URL without user and password");

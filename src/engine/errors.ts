@@ -37,7 +37,7 @@ export class NativeError extends TokengradError {
   }
 }
 
-export interface NonFiniteFacts {
+interface NonFiniteFacts {
   /** The value: NaN or an infinity, or a gradient too large for the dtype asked for. */
   readonly value: number;
   /** The first op whose value is not finite although its operands are; undefined if only a gradient is not. */

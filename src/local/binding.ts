@@ -42,7 +42,7 @@ export interface NativeLossInputs {
   readonly reference?: Float64Array;
 }
 
-export interface NativePass {
+interface NativePass {
   readonly loss: number;
   readonly metrics: Readonly<Record<string, number>>;
   /** One per position of the batch, 0 where the weight is 0. */

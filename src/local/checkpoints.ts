@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { NativeConfig, NativeState, TrainerAddon } from "./binding.ts";
 import { CheckpointError, readTensors, type Tensor, writeTensors } from "./safetensors.ts";
 
-export type CheckpointType = "CHECKPOINT_TYPE_TRAINING" | "CHECKPOINT_TYPE_INFERENCE";
+type CheckpointType = "CHECKPOINT_TYPE_TRAINING" | "CHECKPOINT_TYPE_INFERENCE";
 
 /** What is known of a checkpoint without its tensors. */
 export interface Checkpoint {
@@ -52,7 +52,7 @@ export class CheckpointStore {
     return checkpoint;
   }
 
-  /** Undefined where there is no such checkpoint. */
+  /** Whether there is a checkpoint of this id. */
   has(id: string): boolean {
     return /^[0-9a-f-]{36}$/.test(id) && existsSync(this.#path(id));
   }

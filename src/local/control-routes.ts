@@ -1,9 +1,9 @@
 // Endpoints of models, model resources and training sessions.
 import type { FastifyInstance } from "fastify";
 import { fields, oneOf, text, whole } from "./fields.ts";
+import type { JsonBody } from "./json-body.ts";
 import { page } from "./listing.ts";
 import { resourceRequest } from "./resources.ts";
-import type { JsonBody } from "./server.ts";
 import { type Service, sessionNames } from "./service.ts";
 
 interface ById {

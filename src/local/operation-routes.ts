@@ -3,13 +3,13 @@ import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
 import { fields, flag, oneOf, type Read, text } from "./fields.ts";
+import type { JsonBody } from "./json-body.ts";
 import { loss } from "./losses.ts";
 import { OPERATION_KINDS, type OperationKind, type Work } from "./operation.ts";
 import { optimStep } from "./optimizer.ts";
 import { invalid, missing, Problem } from "./problem.ts";
 import { CUSTOM_ROWS, gradients, samples } from "./samples.ts";
 import { sampling } from "./sampling.ts";
-import type { JsonBody } from "./server.ts";
 import type { Service } from "./service.ts";
 import type { TrainingSession } from "./session.ts";
 

@@ -1,6 +1,7 @@
 // The options of the local trainer: defaults, then types and ranges.
 import { availableParallelism } from "node:os";
 import { describe, InputError } from "../errors.ts";
+import { checkNames } from "../names.ts";
 import type { NativeConfig } from "./binding.ts";
 
 /** Sizes of the model. Small by default: 0.8 million weights that read bytes. */
@@ -15,24 +16,47 @@ export interface LocalTrainerOptions {
    * twice the heads), `heads` 2, `context` 256 tokens, `vocabulary` 257 (the bytes, and 256 for the end of a text),
    * `seed` 0, `precision` "float32", `endOfText` the vocabulary's last token.
    */
-  readonly model?: Partial<ModelOptions>;
+  readonly model?: { readonly [Name in keyof ModelOptions]?: ModelOptions[Name] | undefined } | undefined;
   /** Name under which the base model is offered. Default "local/tiny". */
-  readonly modelName?: string;
+  readonly modelName?: string | undefined;
   /** Address to listen on. Default "127.0.0.1": nobody but this machine. */
-  readonly host?: string;
+  readonly host?: string | undefined;
   /** Port to listen on. Default 0: any that is free. */
-  readonly port?: number;
+  readonly port?: number | undefined;
   /** Key that every request must bear. Default: a random one. */
-  readonly apiKey?: string;
+  readonly apiKey?: string | undefined;
   /** Folder for checkpoints, made if missing. Default: a temporary one that `close()` removes. */
-  readonly dataFolder?: string;
+  readonly dataFolder?: string | undefined;
   /** Threads of libtorch. Default: the CPUs that this process may use. Results are bit-identical for equal numbers only. */
-  readonly threads?: number;
+  readonly threads?: number | undefined;
   /** Largest request body, in bytes. Default 256 MiB. */
-  readonly bodyLimitBytes?: number;
+  readonly bodyLimitBytes?: number | undefined;
   /** How long a poll waits for an unfinished operation, in milliseconds, before it is answered. Default 250. */
-  readonly pollHoldMs?: number;
+  readonly pollHoldMs?: number | undefined;
 }
+
+const OPTIONS = [
+  "model",
+  "modelName",
+  "host",
+  "port",
+  "apiKey",
+  "dataFolder",
+  "threads",
+  "bodyLimitBytes",
+  "pollHoldMs",
+] as const satisfies readonly (keyof LocalTrainerOptions)[];
+
+const MODEL_OPTIONS = [
+  "layers",
+  "width",
+  "heads",
+  "context",
+  "vocabulary",
+  "seed",
+  "precision",
+  "endOfText",
+] as const satisfies readonly (keyof ModelOptions)[];
 
 export interface Settings {
   readonly model: ModelOptions;
@@ -52,6 +76,8 @@ export interface Settings {
  * @throws {InputError} naming the option.
  */
 export function settings(options: LocalTrainerOptions): Settings {
+  checkNames("options", options, OPTIONS);
+  checkNames("model", options.model ?? {}, MODEL_OPTIONS);
   const { layers = 4, width = 128, heads = 2, context = 256, vocabulary = 257 } = options.model ?? {};
   const { seed = 0n, precision = "float32", endOfText = vocabulary - 1 } = options.model ?? {};
   const sizes = { layers, width, heads, context, vocabulary };

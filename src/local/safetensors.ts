@@ -4,7 +4,7 @@ import { type FileHandle, open, readFile, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { TokengradError } from "../errors.ts";
 
-export type TensorDtype = "F32" | "F64";
+type TensorDtype = "F32" | "F64";
 
 export interface Tensor {
   readonly name: string;
@@ -14,7 +14,7 @@ export interface Tensor {
   readonly bytes: Uint8Array;
 }
 
-export interface TensorFile {
+interface TensorFile {
   readonly tensors: readonly Tensor[];
   readonly metadata: Readonly<Record<string, string>>;
 }

@@ -28,7 +28,7 @@ export interface RowPlan {
 
 export const CUSTOM_ROWS: RowPlan = { required: [], optional: [], weights: "optional" };
 
-export interface DecodedSamples {
+interface DecodedSamples {
   readonly batch: NativeBatch;
   readonly inputs: NativeLossInputs;
 }

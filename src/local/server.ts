@@ -2,17 +2,11 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from "fastify";
 import { controlRoutes } from "./control-routes.ts";
+import { parseBody } from "./json-body.ts";
 import { operationRoutes } from "./operation-routes.ts";
 import type { Settings } from "./options.ts";
 import { Problem } from "./problem.ts";
 import type { Service } from "./service.ts";
-
-/** A request's body: its bytes, which tell repeats apart, and what they say. */
-export interface JsonBody {
-  readonly bytes: Buffer;
-  /** Undefined where the body is empty. */
-  readonly value: unknown;
-}
 
 const digest = (text: string | Buffer) => createHash("sha256").update(text).digest();
 
@@ -40,7 +34,9 @@ export function createServer(
   });
 
   server.removeAllContentTypeParsers();
-  server.addContentTypeParser("*", { parseAs: "buffer" }, async (_: unknown, bytes: Buffer) => parse(bytes));
+  server.addContentTypeParser("*", { parseAs: "buffer" }, async (_: unknown, bytes: Buffer) =>
+    parseBody(bytes),
+  );
 
   server.setNotFoundHandler(({ method, url }) => {
     throw new Problem(404, "not_found", `there is no ${method} ${url.slice(0, 200)}`);
@@ -50,15 +46,6 @@ export function createServer(
   controlRoutes(server, service);
   operationRoutes(server, service, settings.pollHoldMs);
   return server;
-}
-
-function parse(bytes: Buffer): JsonBody {
-  if (bytes.length === 0) return { bytes, value: undefined };
-  try {
-    return { bytes, value: JSON.parse(bytes.toString("utf8")) };
-  } catch (error) {
-    throw new Problem(400, "not_json", `body: expected JSON: ${(error as Error).message}`);
-  }
 }
 
 function answerError(error: FastifyError, reply: FastifyReply): FastifyReply {
