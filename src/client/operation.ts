@@ -122,6 +122,7 @@ async function poll(core: Core, path: string, operation: Operation, call: Call):
       const output = outputOf(await core.transport.send(request, call), operation);
       if (output !== undefined) return output;
     } catch (error) {
+      call.check();
       if (!isTransient(error)) throw error;
       call.lastFailure = error;
     }
