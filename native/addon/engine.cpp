@@ -1,9 +1,9 @@
 // The JavaScript class `Engine`.
 #include "addon/engine.h"
 
-#include "addon/errors.h"
 #include "addon/program.h"
 #include "addon/reader.h"
+#include "napi/errors.h"
 
 namespace tokengrad {
 namespace {

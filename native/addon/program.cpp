@@ -1,7 +1,7 @@
 // The JavaScript handle of a checked program.
 #include "addon/program.h"
 
-#include "addon/errors.h"
+#include "napi/errors.h"
 
 namespace tokengrad {
 namespace {

@@ -79,7 +79,7 @@ Attempt& attempt() {
 [[noreturn]] void refuse(const std::string& requested, const std::string& state,
                          const std::string& reason) {
   throw Error("ERR_DEVICE", "device: expected " + requested + ", got none: " + reason,
-              {{"reason", state}, {"device", requested}});
+              {{"reason", state}});
 }
 
 /// N of `cuda:N`; 0 of `cuda`; -1 of anything else.

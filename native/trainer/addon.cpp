@@ -3,7 +3,10 @@
 
 #include <memory>
 
+#include "core/cpus.h"
 #include "core/version.h"
+#include "napi/errors.h"
+#include "napi/exit.h"
 #include "trainer/convert.h"
 #include "trainer/errors.h"
 #include "trainer/promise_queue.h"
@@ -16,21 +19,6 @@ struct Instance {
   std::unique_ptr<PromiseQueue> queue;
   Napi::FunctionReference session;
 };
-
-// Throws errors of the core as JavaScript errors with their `code`.
-template <class Body>
-Napi::Value guarded(Napi::Env env, const Body& body) {
-  try {
-    return body();
-  } catch (const Napi::Error&) {
-    throw;
-  } catch (...) {
-    const auto error = current_error();
-    auto thrown = Napi::Error::New(env, error.what());
-    thrown.Set("code", error.code());
-    throw thrown;
-  }
-}
 
 Finish undefined() {
   return [](Napi::Env env) { return env.Undefined(); };
@@ -234,16 +222,12 @@ Napi::Value start(Napi::Env env, Napi::Object exports) {
     exports.Set("createSession", Napi::Function::New(env, create_session));
     exports.Set("parameters", Napi::Function::New(env, parameters));
     exports.Set("setThreads", Napi::Function::New(env, set_threads));
+    exports.Set("availableCpus", available_cpus());
     auto* raw = instance.release();
     env.SetInstanceData(raw);
-    // The thread must be off libtorch before the environment or the process ends; process.exit and
-    // uncaught errors end the process without ending its environment.
+    // The thread must be off libtorch before the environment or the process ends.
     env.AddCleanupHook([raw] { raw->queue->close(); });
-    const auto process = env.Global().Get("process").As<Napi::Object>();
-    const auto close = [raw](const Napi::CallbackInfo&) { raw->queue->close(); };
-    process.Get("prependListener")
-        .As<Napi::Function>()
-        .Call(process, {Napi::String::New(env, "exit"), Napi::Function::New(env, close)});
+    before_exit(env, [raw] { raw->queue->close(); });
     return exports;
   });
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/cpus.h"
+#include "napi/errors.h"
 
 namespace tokengrad::trainer {
 
@@ -54,9 +55,7 @@ void PromiseQueue::settle(Napi::Env env, Napi::Function, PromiseQueue* queue, Pe
   if (--queue->unsettled_ == 0) queue->channel_.Unref(env);
   const auto& promise = owned->promise;
   if (owned->error) {
-    auto error = Napi::Error::New(env, owned->error->what());
-    error.Set("code", owned->error->code());
-    promise.Reject(error.Value());
+    promise.Reject(to_js(env, *owned->error).Value());
     return;
   }
   try {

@@ -14,6 +14,7 @@ const LINK = "build/libtorch"; // where the addons look for libtorch: their run 
 const SOURCES = [
   "native/core",
   "native/addon",
+  "native/napi",
   "native/trainer",
   "CMakeLists.txt",
   "node_modules/node-addon-api/package.json",

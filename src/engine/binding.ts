@@ -108,8 +108,6 @@ export interface NativeFault {
 export interface Binding {
   /** Version of the libtorch that is loaded, as `major.minor.patch`. */
   readonly libtorchVersion: string;
-  /** Version of libtorch that the addon was compiled with. */
-  readonly compiledVersion: string;
   /** CPUs that this process may really use, by affinity and control groups. */
   readonly availableCpus: number;
   compile(program: NativeProgramSpec): NativeProgram;

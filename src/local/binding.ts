@@ -126,6 +126,8 @@ export interface TrainerAddon {
   createSession(config: NativeConfig, state?: NativeState): Promise<NativeSession>;
   /** Name and shape of every parameter, in the order of a saved part. */
   parameters(config: NativeConfig): readonly { readonly name: string; readonly shape: readonly number[] }[];
+  /** CPUs that this process may really use, by affinity and control groups. */
+  readonly availableCpus: number;
   /** Threads of libtorch, for all sessions of this environment. */
   setThreads(count: number): void;
 }

@@ -31,7 +31,7 @@ export interface LocalTrainer {
 export async function startLocalTrainer(options: LocalTrainerOptions = {}): Promise<LocalTrainer> {
   const set = settings(options);
   const trainer = loadTrainer();
-  trainer.setThreads(set.threads);
+  trainer.setThreads(set.threads ?? trainer.availableCpus);
   // Refuses sizes that do not fit together, before anything is started.
   trainer.parameters(set.model);
   const apiKey = set.apiKey ?? `local-${randomBytes(24).toString("base64url")}`;

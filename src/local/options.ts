@@ -1,5 +1,4 @@
 // The options of the local trainer: defaults, then types and ranges.
-import { availableParallelism } from "node:os";
 import { describe, InputError } from "../errors.ts";
 import { checkNames } from "../names.ts";
 import type { NativeConfig } from "./binding.ts";
@@ -27,7 +26,10 @@ export interface LocalTrainerOptions {
   readonly apiKey?: string | undefined;
   /** Folder for checkpoints, made if missing. Default: a temporary one that `close()` removes. */
   readonly dataFolder?: string | undefined;
-  /** Threads of libtorch. Default: the CPUs that this process may use. Results are bit-identical for equal numbers only. */
+  /**
+   * Threads of libtorch. Default: the CPUs that this process may use, by affinity and control groups. Results are
+   * bit-identical for equal numbers only.
+   */
   readonly threads?: number | undefined;
   /** Largest request body, in bytes. Default 256 MiB. */
   readonly bodyLimitBytes?: number | undefined;
@@ -65,7 +67,7 @@ export interface Settings {
   readonly port: number;
   readonly apiKey: string | undefined;
   readonly dataFolder: string | undefined;
-  readonly threads: number;
+  readonly threads: number | undefined;
   readonly bodyLimitBytes: number;
   readonly pollHoldMs: number;
 }
@@ -83,10 +85,9 @@ export function settings(options: LocalTrainerOptions): Settings {
   const sizes = { layers, width, heads, context, vocabulary };
   for (const [name, size] of Object.entries(sizes)) whole(`model.${name}`, size, 1, 2 ** 31 - 1);
   whole("model.endOfText", endOfText, 0, vocabulary - 1);
-  const { port = 0, bodyLimitBytes = 256 * 2 ** 20, pollHoldMs = 250 } = options;
-  const threads = options.threads ?? availableParallelism();
+  const { port = 0, threads, bodyLimitBytes = 256 * 2 ** 20, pollHoldMs = 250 } = options;
   whole("port", port, 0, 65_535);
-  whole("threads", threads, 1, 1024);
+  if (threads !== undefined) whole("threads", threads, 1, 1024);
   whole("bodyLimitBytes", bodyLimitBytes, 1, 2 ** 29);
   whole("pollHoldMs", pollHoldMs, 0, 60_000);
   if (options.apiKey !== undefined && !/^[\x21-\x7e]+$/.test(options.apiKey)) {
