@@ -11,12 +11,12 @@ import { makeWorkload, WORKLOADS, type Workload } from "./workload.ts";
 /** GRPO: the clipped ratio, plus the k3 estimator of the KL to the reference. */
 const grpo = defineLoss({
   name: "grpo",
-  inputs: { old: perToken(), reference: perToken(), advantage: perSample() },
+  inputs: { old: perToken(), reference: perToken(), advantages: perSample() },
   params: { clip: 0.2, beta: 0.04 },
-  loss: ({ logprobs, old, reference, advantage, clip, beta }) => {
+  loss: ({ logprobs, old, reference, advantages, clip, beta }) => {
     const ratio = logprobs.sub(old).exp();
     const clipped = ratio.clamp(clip.neg().add(1), clip.add(1));
-    const policy = ratio.mul(advantage).minimum(clipped.mul(advantage)).neg();
+    const policy = ratio.mul(advantages).minimum(clipped.mul(advantages)).neg();
     const difference = reference.sub(logprobs);
     const kl = difference.exp().sub(difference).sub(1);
     return policy.add(kl.mul(beta)).mean("sample").mean();
@@ -29,9 +29,9 @@ const CASES: readonly {
   inputs: (workload: Workload) => Record<string, BatchInput>;
 }[] = [
   { loss: regularizedSft(), inputs: ({ reference }) => ({ reference }) },
-  { loss: reinforce(), inputs: ({ advantage }) => ({ advantages: advantage }) },
+  { loss: reinforce(), inputs: ({ advantages }) => ({ advantages }) },
   { loss: dpo(), groups: 2, inputs: ({ reference }) => ({ reference }) },
-  { loss: grpo, inputs: ({ old, reference, advantage }) => ({ old, reference, advantage }) },
+  { loss: grpo, inputs: ({ old, reference, advantages }) => ({ old, reference, advantages }) },
 ];
 
 const RUNS = 15;

@@ -1,19 +1,15 @@
 // Batches to measure on: seeded log-probabilities of the shape real ones have, the first quarter of each sample prompt.
 import { seededRandom } from "../src/cli/demo/random.ts";
 
+/** Samples x positions of each. */
 export const WORKLOADS = ["64x512", "256x2048", "512x8192"] as const;
 
 export interface Workload {
-  /** `samples x tokens`. */
-  readonly name: string;
-  readonly samples: number;
-  /** Positions of each sample. */
-  readonly length: number;
   readonly weights: readonly Float32Array[];
   readonly logprobs: readonly Float32Array[];
   readonly old: readonly Float32Array[];
   readonly reference: readonly Float32Array[];
-  readonly advantage: Float64Array;
+  readonly advantages: Float64Array;
 }
 
 /** Most tokens nearly certain, the rest with a long tail. */
@@ -34,13 +30,10 @@ export function makeWorkload(name: (typeof WORKLOADS)[number]): Workload {
   const near = (row: Float32Array, position: number) => Math.min(0, row[position]! + 0.1 * (random() - 0.5));
   const logprobs = rows((position) => (position < prompt ? 0 : logprob(random)));
   return {
-    name,
-    samples,
-    length,
     weights: rows((position) => +(position >= prompt)),
     logprobs,
     old: rows((position, sample) => near(logprobs[sample]!, position)),
     reference: rows((position, sample) => near(logprobs[sample]!, position)),
-    advantage: Float64Array.from({ length: samples }, () => 2 * random() - 1),
+    advantages: Float64Array.from({ length: samples }, () => 2 * random() - 1),
   };
 }

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { NativeProgramSpec, NativeRequest } from "../../src/engine/binding.ts";
-import { randomNumbers } from "./helpers.ts";
+import { seededRandom } from "../helpers.ts";
 import { binding, chain, newEngine, request } from "./native.mjs";
 
 /** Values that belong nowhere. */
@@ -73,7 +73,7 @@ function spoil(value: unknown, random: () => number): unknown {
 
 describe("garbage", () => {
   it("in a program is refused with a code", async () => {
-    const random = randomNumbers(1);
+    const random = seededRandom(1);
     const codes = new Set<string>();
     for (const value of garbage) codes.add(await codeOf(() => binding.compile(value as NativeProgramSpec)));
     for (let i = 0; i < 5000; i++) {
@@ -84,7 +84,7 @@ describe("garbage", () => {
   });
 
   it("in a request is refused with a code", async () => {
-    const random = randomNumbers(2);
+    const random = seededRandom(2);
     const engine = newEngine(1);
     const program = binding.compile(chain(3));
     const codes = new Set<string>();

@@ -4,7 +4,8 @@ import { readFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { createBatch } from "../../src/engine/batch.ts";
 import { defineLoss, perToken } from "../../src/loss/define.ts";
-import { collectGarbage, lateness, useEngine } from "./helpers.ts";
+import { lateness } from "../helpers.ts";
+import { collectGarbage, useEngine } from "./helpers.ts";
 
 const held = useEngine();
 const loss = defineLoss({

@@ -3,7 +3,8 @@ import { expect, it } from "vitest";
 import { createBatch } from "../../src/engine/batch.ts";
 import { createEngine } from "../../src/engine/engine.ts";
 import { defineLoss } from "../../src/loss/define.ts";
-import { collectGarbage, randomNumbers, useEngine } from "./helpers.ts";
+import { seededRandom } from "../helpers.ts";
+import { collectGarbage, useEngine } from "./helpers.ts";
 
 const held = useEngine();
 const MIB = 2 ** 20;
@@ -15,7 +16,7 @@ const resident = () => {
 };
 
 it("of a thousand runs with ragged lengths levels off", { timeout: 120_000 }, async () => {
-  const random = randomNumbers(3);
+  const random = seededRandom(3);
   const run = async (count: number) => {
     for (let i = 0; i < count; i++) {
       const weights = Array.from({ length: 8 }, () =>

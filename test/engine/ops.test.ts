@@ -5,7 +5,8 @@ import { createBatch } from "../../src/engine/batch.ts";
 import { defineLoss, perGroup, perSample, perToken } from "../../src/loss/define.ts";
 import { OPS, type OpName, type OpRow } from "../../src/loss/ops.ts";
 import type { Mask, Tensor } from "../../src/loss/tensor.ts";
-import { distance, randomNumbers, slopes, useEngine } from "./helpers.ts";
+import { relativeError, seededRandom } from "../helpers.ts";
+import { slopes, useEngine } from "./helpers.ts";
 
 const held = useEngine();
 const names = Object.keys(OPS) as OpName[];
@@ -26,7 +27,7 @@ const weights = LENGTHS.map((length) => [0, ...Array<number>(length).fill(1), 0]
 
 /** Float32 numbers between two bounds, no two of them close together. */
 function spacedNumbers(count: number, low: number, high: number, seed: number): number[] {
-  const random = randomNumbers(seed);
+  const random = seededRandom(seed);
   const places = Array.from({ length: count }, (_, i) => (i + 0.2 + 0.6 * random()) / count);
   const order = places.map((place) => ({ place, key: random() })).sort((a, b) => a.key - b.key);
   return order.map(({ place }) => Math.fround(low + (high - low) * place));
@@ -128,7 +129,7 @@ describe("elementwise ops", () => {
       expect(Math.abs(result.loss - total(x, y))).toBeLessThan(
         TOLERANCES[precision].value * Math.max(1, Math.abs(total(x, y))),
       );
-      expect(distance(got, expected)).toBeLessThan(TOLERANCES[precision].slope);
+      expect(relativeError(got, expected)).toBeLessThan(TOLERANCES[precision].slope);
     }
   });
 });
@@ -212,7 +213,7 @@ describe("reductions", () => {
     const got = LENGTHS.flatMap((length, i) => [...result.gradients.row(i).subarray(1, 1 + length)]);
     const size = Math.max(1, Math.abs(total(x)));
     expect(Math.abs(result.loss - total(x))).toBeLessThan(TOLERANCES[precision].value * size);
-    expect(distance(got, slopes(total, x))).toBeLessThan(TOLERANCES[precision].slope * 10);
+    expect(relativeError(got, slopes(total, x))).toBeLessThan(TOLERANCES[precision].slope * 10);
     // Untrained positions stay 0.
     for (const row of result.gradients) expect([row[0], row.at(-1)]).toEqual([0, 0]);
   });
@@ -330,13 +331,13 @@ describe("precision", () => {
 
   it("gives gradients of a batch scalar the digits of float64", async () => {
     // d/dx of (x - mean x)^2 summed: the sum over tokens of the inner gradient cancels to 0.
-    const random = randomNumbers(5);
+    const random = seededRandom(5);
     const logprobs = Float32Array.from({ length: 50_000 }, () => -10 * random());
     const loss = defineLoss({ loss: ({ logprobs }) => logprobs.sub(logprobs.mean()).square().sum() });
     const batch = await createBatch({ weights: [new Float32Array(50_000).fill(1)], logprobs });
     const { gradients } = await held.engine.run(loss, batch);
     const mean = logprobs.reduce((sum, x) => sum + x, 0) / logprobs.length;
     const expected = [...logprobs].map((x) => 2 * (x - mean));
-    expect(distance(gradients.row(0), expected)).toBeLessThan(1e-6);
+    expect(relativeError(gradients.row(0), expected)).toBeLessThan(1e-6);
   });
 });

@@ -1,23 +1,14 @@
 // The trainer's gradients: through the custom pass, against central differences, and of every built-in loss.
 import { describe, expect, test } from "vitest";
 import type { NativeLoss, NativeLossInputs } from "../../src/local/binding.ts";
-import {
-  batchOf,
-  CROSS_ENTROPY,
-  gradientsOf,
-  parameters,
-  randoms,
-  relativeError,
-  sessionWith,
-  TINY,
-  trainer,
-} from "./native.ts";
+import { relativeError, seededRandom } from "../helpers.ts";
+import { batchOf, CROSS_ENTROPY, gradientsOf, parameters, sessionWith, TINY, trainer } from "./native.ts";
 
 const batch = batchOf([5, 24, 9, 24, 1]);
 const positions = batch.tokens.length;
 
 test("a custom pass gives the parameters the central differences of what its gradients weigh", async () => {
-  const random = randoms(3);
+  const random = seededRandom(3);
   const weights = Float64Array.from({ length: positions }, () => random() - 0.5);
   const session = await trainer.createSession(TINY);
   const values = await parameters(session);
@@ -155,7 +146,7 @@ describe("built-in losses have the value and the slopes of their formulas", () =
   }
 
   async function inputs(): Promise<Required<NativeLossInputs> & { logprobs: Float64Array }> {
-    const random = randoms(11);
+    const random = seededRandom(11);
     const session = await trainer.createSession(TINY);
     const { logprobs } = await session.forwardBackward(batch, CROSS_ENTROPY, {}, true);
     const near = () => logprobs.map((l) => l + random() - 0.5);

@@ -8,6 +8,7 @@ import {
   type NativeSession,
   type NativeState,
 } from "../../src/local/binding.ts";
+import { seededRandom } from "../helpers.ts";
 
 export const trainer = loadTrainer();
 
@@ -39,20 +40,9 @@ export const ADAM: NativeAdam = {
   gradClipNorm: 0,
 };
 
-/** A generator of numbers in [0, 1), the same ones every time (mulberry32). */
-export function randoms(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let x = Math.imul(state ^ (state >>> 15), 1 | state);
-    x = (x + Math.imul(x ^ (x >>> 7), 61 | x)) ^ x;
-    return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /** Rows of the given lengths; the first third of each is left out, like a prompt. */
 export function batchOf(lengths: readonly number[], seed = 1, vocabulary = TINY.vocabulary): NativeBatch {
-  const random = randoms(seed);
+  const random = seededRandom(seed);
   const token = () => Math.floor(random() * vocabulary);
   const rows = lengths.map((length) => Array.from({ length: length + 1 }, token));
   return {
@@ -85,15 +75,4 @@ export function sessionWith(values: Float64Array, config = TINY): Promise<Native
 export async function gradientsOf(session: NativeSession): Promise<Float64Array> {
   await session.optimStep({ ...ADAM, learningRate: 0, beta1: 0 });
   return numbers((await session.save(true)).parts[1]!);
-}
-
-/** Largest difference of two vectors, relative to the largest number of the second. */
-export function relativeError(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
-  let difference = 0;
-  let scale = 0;
-  for (let i = 0; i < expected.length; i++) {
-    difference = Math.max(difference, Math.abs(actual[i]! - expected[i]!));
-    scale = Math.max(scale, Math.abs(expected[i]!));
-  }
-  return difference / scale;
 }

@@ -1,6 +1,7 @@
 // AdamW against a plain implementation of its formulas, and what training and saved states do.
 import { expect, test } from "vitest";
 import type { NativeAdam } from "../../src/local/binding.ts";
+import { relativeError } from "../helpers.ts";
 import {
   ADAM,
   batchOf,
@@ -8,7 +9,6 @@ import {
   gradientsOf,
   numbers,
   parameters,
-  relativeError,
   sessionWith,
   TINY,
   trainer,

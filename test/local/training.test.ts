@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readTensors } from "../../src/local/safetensors.ts";
+import { relativeError } from "../helpers.ts";
 import { Api, CROSS_ENTROPY, forward, open, prompt, type Row, rowOf, typed } from "./api.ts";
-import { relativeError } from "./native.ts";
 
 let folder: string;
 let api: Api;

@@ -34,8 +34,8 @@ const drift = defineLoss({
   loss: ({ logprobs, reference }) => logprobs.sub(reference).square().mean("sample").mean(),
 });
 const weighted = defineLoss({
-  inputs: { advantage: perSample() },
-  loss: ({ logprobs, advantage }) => logprobs.mul(advantage).neg().mean(),
+  inputs: { advantages: perSample() },
+  loss: ({ logprobs, advantages }) => logprobs.mul(advantages).neg().mean(),
 });
 const pairs = defineLoss({
   loss: ({ logprobs }) => {
@@ -138,13 +138,13 @@ test.each<[string, () => Promise<unknown>, object]>([
   ],
   [
     "there are too few advantages",
-    () => step(weighted, { inputs: { advantage: [1, 2, 3, 4] } }),
-    { path: "inputs.advantage" },
+    () => step(weighted, { inputs: { advantages: [1, 2, 3, 4] } }),
+    { path: "inputs.advantages" },
   ],
   [
     "an advantage is NaN",
-    () => step(weighted, { inputs: { advantage: [1, Number.NaN] } }),
-    { path: "inputs.advantage[1]" },
+    () => step(weighted, { inputs: { advantages: [1, Number.NaN] } }),
+    { path: "inputs.advantages[1]" },
   ],
   ["a parameter is unknown", () => step(nll, { params: { scall: 2 } as never }), { code: "ERR_INPUT" }],
   ["a parameter is NaN", () => step(nll, { params: { scale: Number.NaN } }), { path: "params.scale" }],

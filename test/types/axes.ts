@@ -61,14 +61,14 @@ token.add("1");
 
 // Inputs and parameters have the axis they were declared with.
 const loss = defineLoss({
-  inputs: { reference: perToken(), advantage: perSample(), margin: perGroup() },
+  inputs: { reference: perToken(), advantages: perSample(), margin: perGroup() },
   params: { beta: 0.1 },
-  loss: ({ logprobs, weights, reference, advantage, margin, beta }) => {
+  loss: ({ logprobs, weights, reference, advantages, margin, beta }) => {
     is<typeof reference, Tensor<"token">>();
-    is<typeof advantage, Tensor<"sample">>();
+    is<typeof advantages, Tensor<"sample">>();
     is<typeof margin, Tensor<"group">>();
     is<typeof beta, Tensor<"batch">>();
-    const value = logprobs.sub(reference).mul(weights).mean("sample").mul(advantage).mul(beta).mean();
+    const value = logprobs.sub(reference).mul(weights).mean("sample").mul(advantages).mul(beta).mean();
     return { loss: value, metrics: { margin: margin.mean() } };
   },
 });
