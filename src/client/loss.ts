@@ -25,6 +25,7 @@ export type LossConfig =
       readonly aggType?: "fixed_horizon" | "token_mean" | "sequence_mean" | undefined;
       readonly ratioType?: "token" | "sequence" | undefined;
     }
+  /** `beta` weighs the squared log-ratio to the sampler. */
   | { readonly type: "dro"; readonly beta: number }
   /** Bounds in probability, from 0 to 1. Exists in the wire format `loss_fn_inputs` only. */
   | {

@@ -28,7 +28,10 @@ export interface Sample {
   readonly tokens: TokenRow;
   /** Target tokens: the same sequence without its first token. */
   readonly targets: TokenRow;
-  /** Weight of each target, 0 or more; 0 leaves the position out. Fractions count in cross-entropy only. */
+  /**
+   * Weight of each target, 0 or more; 0 leaves the position out. The built-in cross-entropy multiplies by it, the other
+   * built-in losses only ask whether it is 0.
+   */
   readonly weights: NumberRow;
   /** Log-probabilities at sampling time; for the built-in policy losses. */
   readonly logprobs?: NumberRow | undefined;

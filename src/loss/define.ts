@@ -19,7 +19,9 @@ export const perSample = (): LossInput<"sample"> => ({ axis: "sample" });
 /** An input with one number per group of samples. */
 export const perGroup = (): LossInput<"group"> => ({ axis: "group" });
 
+/** The inputs of a loss, by name. */
 export type LossInputs = Readonly<Record<string, LossInput>>;
+/** The parameters of a loss and their default values, by name. */
 export type LossParams = Readonly<Record<string, number>>;
 
 /** What a loss function is called with. */
@@ -30,6 +32,7 @@ export type LossArguments<I extends LossInputs, P extends LossParams> = {
   readonly weights: Tensor<"token">;
 } & { readonly [Name in keyof I]: Tensor<I[Name]["axis"]> } & { readonly [Name in keyof P]: Tensor<"batch"> };
 
+/** What `defineLoss` takes. */
 export interface LossDefinition<I extends LossInputs, P extends LossParams, M extends string> {
   /** Name for messages and for the printed program. Default `loss`. */
   readonly name?: string;
@@ -52,8 +55,11 @@ export class Loss<
   M extends string = string,
 > {
   readonly name: string;
+  /** The declared inputs. */
   readonly inputs: I;
+  /** The parameters with their default values. */
   readonly params: P;
+  /** The program: what its printed form shows, and what an engine runs. */
   readonly graph: Graph;
   /** The metrics' names in their order. */
   readonly metrics: readonly M[];

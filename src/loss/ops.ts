@@ -1,5 +1,5 @@
-// The op table. An op of the language is one row here; methods, types, the executor's program, documents and tests
-// are derived from it.
+// The op table. An op of the language is one row here; methods, types, the executor's program and tests are derived
+// from it.
 import type { Kind } from "./graph.ts";
 
 /** How an op is called: the kinds of its operands and result, and how its axis follows from theirs. */

@@ -20,6 +20,7 @@ export async function computeLogprobs(
   return (await session.forward(samples, options)).logprobs;
 }
 
+/** Options of `computeCustomForwardBackward`; `timeoutMs` holds for each of its two operations. */
 export interface CustomForwardBackwardOptions<I extends LossInputs, P extends LossParams>
   extends CallOptions {
   /** Computes the loss and its gradients. */
@@ -40,9 +41,11 @@ export interface CustomForwardBackwardOptions<I extends LossInputs, P extends Lo
 export interface CustomForwardBackwardResult<M extends string> {
   /** The loss. The service does not report one for a custom pass, so this is the only record of it. */
   readonly loss: number;
+  /** The loss's metrics by name; they may be infinite or NaN. */
   readonly metrics: { readonly [Name in M]: number };
   /** What was sent: d loss / d logprob, one row per sample. */
   readonly gradients: Gradients;
+  /** The operation that took the gradients. */
   readonly operation: Operation;
 }
 
@@ -52,6 +55,11 @@ export interface CustomForwardBackwardResult<M extends string> {
  *
  * Everything that can be checked is checked before the first request; nothing is posted unless loss and gradients are
  * finite.
+ *
+ * @throws {InputError} if samples, inputs, groups or parameters do not fit, naming sample and position.
+ * @throws {EmptyBatchError} if no weight is above 0.
+ * @throws {NonFiniteError} if the loss or a gradient is not finite.
+ * @throws {TokengradError} of the client, if one of the two operations fails, is stopped or takes too long.
  */
 export async function computeCustomForwardBackward<
   I extends LossInputs,
