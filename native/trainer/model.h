@@ -28,7 +28,7 @@ struct ParameterShape {
 // shrinks), then the gains of the norms (which it leaves alone).
 std::vector<ParameterShape> parameter_shapes(const ModelConfig& config);
 
-// All parameters in one flat vector, with one view per parameter. Gradients and the optimiser's
+// All parameters in one flat vector, with one view per parameter. Gradients and the optimizer's
 // moments have the same layout, so that steps, copies and checkpoints are operations on one vector.
 class Parameters {
  public:

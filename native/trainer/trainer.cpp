@@ -1,4 +1,4 @@
-// Passes, optimiser steps and saved states of a training session.
+// Passes, optimizer steps and saved states of a training session.
 #include "trainer/trainer.h"
 
 #include <ATen/ATen.h>

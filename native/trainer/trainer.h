@@ -23,7 +23,7 @@ struct AdamParams {
   double grad_clip_norm;  // 0 clips nothing
 };
 
-// What a checkpoint holds: all parameters, and for training the optimiser's two moments after them.
+// What a checkpoint holds: all parameters, and for training the optimizer's two moments after them.
 struct SavedState {
   int64_t step;
   std::vector<at::Tensor> parts;  // flat vectors with the layout of parameter_shapes()

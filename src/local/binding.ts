@@ -95,7 +95,7 @@ export interface NativeSamples {
   }[];
 }
 
-/** Parameters, and after them the optimiser's two moments where it is to go on; numbers of the model's precision. */
+/** Parameters, and after them the optimizer's two moments where it is to go on; numbers of the model's precision. */
 export interface NativeState {
   readonly step: number;
   readonly parts: readonly Uint8Array[];

@@ -1,4 +1,4 @@
-// The parameters of an optimiser step.
+// The parameters of an optimizer step.
 import type { NativeAdam } from "./binding.ts";
 import { fields, type Read, real } from "./fields.ts";
 import { invalid } from "./problem.ts";
