@@ -1,6 +1,6 @@
 // A progress line: redrawn in place on a terminal, now and then a plain line elsewhere.
 
-export interface ProgressReport {
+interface ProgressReport {
   /** Steps done so far. */
   readonly done: number;
   /** Tokens processed since the start. */

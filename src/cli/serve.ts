@@ -1,6 +1,7 @@
 // `tokengrad serve`: the local trainer as a process of its own.
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, Option } from "commander";
 import { startLocalTrainer } from "../local/index.ts";
+import { wholeNumber } from "./numbers.ts";
 
 interface ServeFlags {
   readonly port: number;
@@ -22,7 +23,7 @@ interface ServeFlags {
 export function serveCommand(): Command {
   return new Command("serve")
     .description("start a trainer on this machine that speaks the hosted trainer's HTTP API")
-    .option("--port <number>", "port to listen on, 0 for any that is free", integer, 8787)
+    .option("--port <number>", "port to listen on, 0 for any that is free", wholeNumber, 8787)
     .option(
       "--host <address>",
       "address to listen on; other machines can reach any but the default",
@@ -35,15 +36,15 @@ export function serveCommand(): Command {
     )
     .option("--data <folder>", "folder for checkpoints", ".tokengrad")
     .option("--model-name <text>", "name of the base model", "local/tiny")
-    .option("--layers <number>", "layers of the model", integer, 4)
-    .option("--width <number>", "width of the model, a multiple of twice the heads", integer, 128)
-    .option("--heads <number>", "attention heads of a layer", integer, 2)
-    .option("--context <tokens>", "longest sequence", integer, 256)
-    .option("--vocabulary <tokens>", "number of tokens; those below 256 are bytes", integer, 257)
-    .option("--end-of-text <token>", "token that ends a completion (default: the last one)", integer)
-    .option("--seed <number>", "seed of the initial weights", integer, 0)
-    .option("--threads <number>", "threads of libtorch (default: the CPUs of this process)", integer)
-    .option("--body-limit <bytes>", "largest request body", integer, 256 * 2 ** 20)
+    .option("--layers <number>", "layers of the model", wholeNumber, 4)
+    .option("--width <number>", "width of the model, a multiple of twice the heads", wholeNumber, 128)
+    .option("--heads <number>", "attention heads of a layer", wholeNumber, 2)
+    .option("--context <tokens>", "longest sequence", wholeNumber, 256)
+    .option("--vocabulary <tokens>", "number of tokens; those below 256 are bytes", wholeNumber, 257)
+    .option("--end-of-text <token>", "token that ends a completion (default: the last one)", wholeNumber)
+    .option("--seed <number>", "seed of the initial weights", wholeNumber, 0)
+    .option("--threads <number>", "threads of libtorch (default: the CPUs of this process)", wholeNumber)
+    .option("--body-limit <bytes>", "largest request body", wholeNumber, 256 * 2 ** 20)
     .action(serve);
 }
 
@@ -52,16 +53,16 @@ async function serve(flags: ServeFlags): Promise<void> {
   const stopped = stopSignal();
   const trainer = await startLocalTrainer({
     model: {
-      ...{ layers, width, heads, context, vocabulary, seed: BigInt(flags.seed) },
-      ...(endOfText === undefined ? {} : { endOfText }),
+      ...{ layers, width, heads, context, vocabulary, endOfText },
+      seed: BigInt(flags.seed),
     },
     modelName: flags.modelName,
     host: flags.host,
     port: flags.port,
     dataFolder: flags.data,
     bodyLimitBytes: flags.bodyLimit,
-    ...(flags.key === undefined ? {} : { apiKey: flags.key }),
-    ...(flags.threads === undefined ? {} : { threads: flags.threads }),
+    apiKey: flags.key,
+    threads: flags.threads,
   });
   process.stdout.write(
     [
@@ -81,11 +82,4 @@ function stopSignal(): Promise<void> {
   return new Promise((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
   });
-}
-
-function integer(text: string): number {
-  const value = Number(text);
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(value))
-    throw new InvalidArgumentError("expected a whole number.");
-  return value;
 }

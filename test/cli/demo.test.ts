@@ -115,18 +115,18 @@ test("curves are drawn with finite coordinates, whatever the values", () => {
   expect(svg.match(/<polyline/g)).toHaveLength(6);
 });
 
-const leftovers = () => readdirSync(tmpdir()).filter((name) => /^tokengrad-demo-(?!test)/.test(name));
-
 test("Ctrl-C ends the demo with code 130 and leaves nothing behind", async () => {
-  const before = leftovers();
+  const scratch = mkdtempSync(join(folder, "scratch-"));
   const child = spawn(process.execPath, [join(root, "dist/cli/main.js"), "demo", "--out", folder], {
     cwd: root,
+    env: { ...process.env, TMPDIR: scratch },
   });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
   await vi.waitUntil(() => output.includes("local trainer at"), { timeout: 25_000, interval: 50 });
+  expect(readdirSync(scratch)).toHaveLength(1);
   child.kill("SIGINT");
   expect(await once(child, "close")).toEqual([130, null]);
   expect(output).toMatch(/\nstopped\n$/);
-  expect(leftovers()).toEqual(before);
+  expect(readdirSync(scratch)).toEqual([]);
 });

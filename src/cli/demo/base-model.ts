@@ -1,9 +1,10 @@
 // Stage 1: a small base model, trained on a text with the service's built-in cross-entropy.
 import type { Sample } from "../../client/sample.ts";
+import { InputError } from "../../errors.ts";
 import { buildCrossEntropySample } from "../../training/samples.ts";
 import { countTokens, meanNll } from "./answers.ts";
 import { encodeText } from "./data.ts";
-import { inSession, learningRate, runSteps, type Stage, type StageResult } from "./stage.ts";
+import { inSession, type Stage, type StageResult, train } from "./stage.ts";
 
 const STEPS = 240;
 const BATCH = 24;
@@ -12,12 +13,18 @@ const PEAK_LEARNING_RATE = 4e-3;
 /** Share of the text, its end, that is held out. */
 const HELD_OUT = 0.05;
 
+/** Shortest text of which enough is held out to measure on. */
+const MIN_BYTES = 20_000;
+
 /** Trains every token of a window of the text. */
 const windowSample = (tokens: readonly number[]): Sample =>
   buildCrossEntropySample({ tokens, mask: tokens.map(() => 1) });
 
 export async function trainBaseModel(stage: Stage, text: string): Promise<StageResult> {
   const tokens = encodeText(text);
+  if (tokens.length < MIN_BYTES) {
+    throw new InputError("text", `expected at least ${MIN_BYTES} bytes, got ${tokens.length}`);
+  }
   const split = Math.floor(tokens.length * (1 - HELD_OUT));
   const heldOut: Sample[] = [];
   for (let start = split; start + WINDOW <= tokens.length; start += WINDOW) {
@@ -28,21 +35,27 @@ export async function trainBaseModel(stage: Stage, text: string): Promise<StageR
     return windowSample(tokens.slice(start, start + WINDOW));
   };
 
-  return inSession(stage, undefined, async (session) => {
-    const { signal } = stage;
-    const before = await meanNll(session, heldOut, signal);
-    const curve = await runSteps("base model", "loss", STEPS, signal, async (index) => {
-      const samples = Array.from({ length: BATCH }, randomWindow);
-      const { loss } = await session.forwardBackward(samples, { type: "cross_entropy" }, { signal });
-      await session.optimStep(
-        { adam: { learningRate: learningRate(PEAK_LEARNING_RATE, index, STEPS) } },
-        { signal },
-      );
-      return { value: loss / countTokens(samples), tokens: countTokens(samples) };
-    });
-    const { checkpoint } = await session.trainingCheckpoint({ signal });
-    const after = await meanNll(session, heldOut, signal);
-    const figure = { name: "held-out NLL, text", before, after, better: "lower" } as const;
-    return { checkpointId: checkpoint.id, curve, figure };
-  });
+  return inSession(stage, undefined, (session) =>
+    train(
+      session,
+      {
+        label: "base model",
+        valueName: "loss",
+        steps: STEPS,
+        peakLearningRate: PEAK_LEARNING_RATE,
+        figure: { name: "held-out NLL, text", better: "lower" },
+        measure: () => meanNll(session, heldOut, stage.signal),
+        accumulate: async () => {
+          const samples = Array.from({ length: BATCH }, randomWindow);
+          const { loss } = await session.forwardBackward(
+            samples,
+            { type: "cross_entropy" },
+            { signal: stage.signal },
+          );
+          return { value: loss / countTokens(samples), tokens: countTokens(samples) };
+        },
+      },
+      stage.signal,
+    ),
+  );
 }

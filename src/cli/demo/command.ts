@@ -1,6 +1,7 @@
 // `tokengrad demo`: its options and how it ends.
 import { join, relative } from "node:path";
-import { Command, InvalidArgumentError } from "commander";
+import { Command } from "commander";
+import { wholeNumber } from "../numbers.ts";
 import { runDemo } from "./run.ts";
 
 const data = (file: string) =>
@@ -8,12 +9,6 @@ const data = (file: string) =>
 
 /** Exit code of a process that Ctrl-C ended. */
 const INTERRUPTED = 130;
-
-function seed(text: string): number {
-  const value = Number(text);
-  if (Number.isSafeInteger(value) && value >= 0) return value;
-  throw new InvalidArgumentError("Expected an integer of at least 0.");
-}
 
 export const demoCommand = () =>
   new Command("demo")
@@ -25,7 +20,7 @@ export const demoCommand = () =>
     )
     .option("--text <file>", "text that the base model is trained on", data("tales.txt"))
     .option("--out <folder>", "where the picture of the curves goes", join("runs", "demo"))
-    .option("--seed <number>", "seed of everything random", seed, 0)
+    .option("--seed <number>", "seed of everything random", wholeNumber, 0)
     .action(async (options) => {
       const controller = new AbortController();
       const stop = () => {

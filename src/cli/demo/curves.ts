@@ -1,6 +1,6 @@
 // Draws the demo's curves as one SVG picture.
 
-export interface Curve {
+interface Curve {
   readonly title: string;
   /** What the vertical axis shows. */
   readonly unit: string;

@@ -1,11 +1,11 @@
 // Reads the demo's text and preference pairs and turns them into tokens: one per byte, as the local trainer's model
 // takes them.
 import { readFile } from "node:fs/promises";
-import { z } from "zod";
-import { InputError } from "../../errors.ts";
+import { describe, InputError } from "../../errors.ts";
+import { checkNames } from "../../names.ts";
 
 /** The end-of-text token of the local model; tokens below it are bytes. */
-export const END_OF_TEXT = 256;
+const END_OF_TEXT = 256;
 
 /** Tokens of a text: its UTF-8 bytes. */
 export const encodeText = (text: string): number[] => [...Buffer.from(text, "utf8")];
@@ -14,12 +14,13 @@ export const encodeText = (text: string): number[] => [...Buffer.from(text, "utf
 export const decodeTokens = (tokens: Iterable<number>): string =>
   Buffer.from([...tokens].filter((token) => token < END_OF_TEXT)).toString("utf8");
 
-const Pair = z.strictObject({
-  prompt: z.string().min(1),
-  chosen: z.string().min(1),
-  rejected: z.string().min(1),
-});
-export type Pair = z.infer<typeof Pair>;
+export interface Pair {
+  readonly prompt: string;
+  readonly chosen: string;
+  readonly rejected: string;
+}
+
+const KEYS = ["prompt", "chosen", "rejected"] as const;
 
 /** Fewest pairs that leave enough of them to measure on. */
 const MIN_PAIRS = 50;
@@ -49,10 +50,15 @@ function parsePair(line: string, place: string, context: number): Pair {
   } catch (error) {
     throw new InputError(place, `expected a JSON object, got ${(error as Error).message}`);
   }
-  const { data: pair, error } = Pair.safeParse(value);
-  if (error) {
-    const [issue] = error.issues;
-    throw new InputError(place, `${issue!.path.join(".") || "line"}: ${issue!.message}`);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new InputError(place, `expected a JSON object, got ${describe(value)}`);
+  }
+  checkNames(place, value, KEYS);
+  const pair = value as Pair;
+  for (const key of KEYS) {
+    if (typeof pair[key] !== "string" || pair[key] === "") {
+      throw new InputError(`${place}: ${key}`, `expected a text, got ${describe(pair[key])}`);
+    }
   }
   if (pair.chosen === pair.rejected)
     throw new InputError(place, "expected two answers, got the same one twice");

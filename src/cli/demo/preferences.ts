@@ -4,7 +4,7 @@ import { computeCustomForwardBackward } from "../../training/custom-loss.ts";
 import { chosenSample, countTokens, logprobsOf, preferenceAccuracy, rejectedSample } from "./answers.ts";
 import type { Pair } from "./data.ts";
 import { batches } from "./random.ts";
-import { inSession, learningRate, runSteps, type Stage, type StageResult, stepsFor } from "./stage.ts";
+import { inSession, type Stage, type StageResult, stepsFor, type Training, train } from "./stage.ts";
 
 const MOST_STEPS = 50;
 const PASSES = 3;
@@ -25,35 +25,30 @@ const dpo = defineLoss({
 export async function trainOnPreferences(
   stage: Stage,
   checkpointId: string,
-  train: readonly Pair[],
+  pairs: readonly Pair[],
   heldOut: readonly Pair[],
 ): Promise<StageResult> {
   const { engine, random, signal } = stage;
   return inSession(stage, checkpointId, async (session) => {
-    const before = await preferenceAccuracy(session, heldOut, signal);
-    const samples = train.flatMap((pair) => [chosenSample(pair), rejectedSample(pair)]);
+    const samples = pairs.flatMap((pair) => [chosenSample(pair), rejectedSample(pair)]);
     const reference = await logprobsOf(session, samples, signal);
-    const steps = stepsFor(PASSES, train.length, PAIRS, MOST_STEPS);
-    const next = batches([...train.keys()], PAIRS, random);
-    const curve = await runSteps("DPO", "loss", steps, signal, async (index) => {
-      const both = next.next().value.flatMap((pair) => [2 * pair, 2 * pair + 1]);
-      const batch = both.map((sample) => samples[sample]!);
-      const inputs = { reference: both.map((sample) => reference[sample]!) };
-      const { loss } = await computeCustomForwardBackward(session, batch, dpo, {
-        engine,
-        inputs,
-        groups: 2,
-        signal,
-      });
-      await session.optimStep(
-        { adam: { learningRate: learningRate(PEAK_LEARNING_RATE, index, steps) } },
-        { signal },
-      );
-      return { value: loss, tokens: countTokens(batch) };
-    });
-    const { checkpoint } = await session.trainingCheckpoint({ signal });
-    const after = await preferenceAccuracy(session, heldOut, signal);
-    const figure = { name: "preference accuracy", before, after, better: "higher", best: 1 } as const;
-    return { checkpointId: checkpoint.id, curve, figure };
+    const next = batches([...pairs.keys()], PAIRS, random);
+    const training: Training = {
+      label: "DPO",
+      valueName: "loss",
+      steps: stepsFor(PASSES, pairs.length, PAIRS, MOST_STEPS),
+      peakLearningRate: PEAK_LEARNING_RATE,
+      figure: { name: "preference accuracy", better: "higher", best: 1 },
+      measure: () => preferenceAccuracy(session, heldOut, signal),
+      accumulate: async () => {
+        const both = next.next().value.flatMap((pair) => [2 * pair, 2 * pair + 1]);
+        const batch = both.map((sample) => samples[sample]!);
+        const inputs = { reference: both.map((sample) => reference[sample]!) };
+        const options = { engine, inputs, groups: 2, signal };
+        const { loss } = await computeCustomForwardBackward(session, batch, dpo, options);
+        return { value: loss, tokens: countTokens(batch) };
+      },
+    };
+    return train(session, training, signal);
   });
 }

@@ -1,6 +1,5 @@
 // The demo: four trainings on the local trainer, a table of what they changed, and a picture of their curves.
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Client } from "../../client/client.ts";
 import { createEngine } from "../../engine/engine.ts";
@@ -14,7 +13,7 @@ import { trainOnRewards } from "./reinforcement.ts";
 import type { Figure, Stage } from "./stage.ts";
 import { trainOnChosen } from "./supervised.ts";
 
-export interface DemoOptions {
+interface DemoOptions {
   /** JSONL file of preference pairs. */
   readonly data: string;
   /** Text that the base model is trained on. */
@@ -32,8 +31,7 @@ export async function runDemo(options: DemoOptions, signal: AbortSignal): Promis
   const pairs = holdOut(await readPairs(options.data, CONTEXT));
   const text = await readText(options.text);
   await mkdir(options.out, { recursive: true });
-  const dataFolder = await mkdtemp(join(tmpdir(), "tokengrad-demo-"));
-  const trainer = await startLocalTrainer({ dataFolder });
+  const trainer = await startLocalTrainer();
   const client = new Client({ baseURL: trainer.url, apiKey: trainer.apiKey });
   try {
     using engine = await createEngine();
@@ -66,7 +64,6 @@ export async function runDemo(options: DemoOptions, signal: AbortSignal): Promis
   } finally {
     await client.close();
     await trainer.close();
-    await rm(dataFolder, { recursive: true, force: true });
   }
 }
 

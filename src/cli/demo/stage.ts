@@ -1,4 +1,4 @@
-// What the stages of the demo share: where they run, and the loop that reports their steps.
+// What the stages of the demo share: where they run, and how a session is trained, measured and saved.
 import type { Client } from "../../client/client.ts";
 import type { Session } from "../../client/session.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -46,6 +46,7 @@ export async function inSession<T>(
   }
 }
 
+/** What one step sent to the trainer. */
 export interface Step {
   /** The value that the curve shows. */
   readonly value: number;
@@ -53,25 +54,40 @@ export interface Step {
   readonly tokens: number;
 }
 
-/** Runs steps one after the other under a progress line; gives each step's value. */
-export async function runSteps(
-  label: string,
-  valueName: string,
-  total: number,
-  signal: AbortSignal,
-  step: (index: number) => Promise<Step>,
-): Promise<number[]> {
-  const progress = new Progress(label, total);
-  const values: number[] = [];
+/** How a session is trained. */
+export interface Training {
+  /** Name of the progress line, and of the value that it shows. */
+  readonly label: string;
+  readonly valueName: string;
+  readonly steps: number;
+  readonly peakLearningRate: number;
+  readonly figure: Pick<Figure, "name" | "better" | "best">;
+  /** Measures the figure on what is held out, before the first step and after the last. */
+  readonly measure: () => Promise<number>;
+  /** Sends the gradients of one step, which then are applied. */
+  readonly accumulate: () => Promise<Step>;
+}
+
+/** Trains a session under a progress line, measures it before and after, and saves it. */
+export async function train(session: Session, training: Training, signal: AbortSignal): Promise<StageResult> {
+  const { label, valueName, steps, peakLearningRate, figure, measure, accumulate } = training;
+  const before = await measure();
+  const progress = new Progress(label, steps);
+  const curve: number[] = [];
   let tokens = 0;
-  for (let index = 0; index < total; index++) {
+  for (let index = 0; index < steps; index++) {
     signal.throwIfAborted();
-    const done = await step(index);
-    values.push(done.value);
-    tokens += done.tokens;
-    progress.update({ done: index + 1, tokens, figures: { [valueName]: done.value } });
+    const step = await accumulate();
+    await session.optimStep(
+      { adam: { learningRate: learningRate(peakLearningRate, index, steps) } },
+      { signal },
+    );
+    curve.push(step.value);
+    tokens += step.tokens;
+    progress.update({ done: index + 1, tokens, figures: { [valueName]: step.value } });
   }
-  return values;
+  const { checkpoint } = await session.trainingCheckpoint({ signal });
+  return { checkpointId: checkpoint.id, curve, figure: { ...figure, before, after: await measure() } };
 }
 
 /** Steps of some passes over the items, so that few items are not learnt by heart; within bounds. */
@@ -79,7 +95,7 @@ export const stepsFor = (passes: number, items: number, batch: number, most: num
   Math.max(4, Math.min(most, Math.round((passes * items) / batch)));
 
 /** A learning rate that rises over the first tenth of the steps and then falls along a cosine to a tenth. */
-export function learningRate(peak: number, index: number, total: number): number {
+function learningRate(peak: number, index: number, total: number): number {
   const warmUp = Math.max(1, Math.round(total / 10));
   if (index < warmUp) return (peak * (index + 1)) / warmUp;
   const part = (index - warmUp) / Math.max(1, total - warmUp);

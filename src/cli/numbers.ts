@@ -1,0 +1,9 @@
+// Numbers on the command line.
+import { InvalidArgumentError } from "commander";
+
+/** A whole number of at least 0, for commander. */
+export function wholeNumber(text: string): number {
+  const value = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(value)) return value;
+  throw new InvalidArgumentError("expected a whole number.");
+}
