@@ -46,16 +46,16 @@ export class Progress {
   #line({ done, tokens, figures }: ProgressReport): string {
     const seconds = (performance.now() - this.#started) / 1000;
     const left = (seconds / Math.max(done, 1)) * (this.#total - done);
-    const full = Math.round((done / this.#total) * BAR_WIDTH);
-    const bar = this.#stream.isTTY ? ` ${"█".repeat(full)}${"░".repeat(BAR_WIDTH - full)}` : "";
     const shown = Object.entries(figures).map(([name, value]) => `${name} ${value.toFixed(3)}`);
     const time = done >= this.#total ? `${seconds.toFixed(1)} s` : `${Math.ceil(left)} s left`;
-    const parts = [
-      `${done}/${this.#total}`,
-      ...shown,
-      `${count(tokens / Math.max(seconds, 1e-3))} tokens/s`,
-      time,
-    ];
-    return `${this.#label.padEnd(18)}${bar} ${parts.join("  ")}`;
+    const rate = `${count(tokens / Math.max(seconds, 1e-3))} tokens/s`;
+    const text = [`${done}/${this.#total}`, ...shown, rate, time].join("  ");
+    const label = this.#label.padEnd(18);
+    if (!this.#stream.isTTY) return `${label} ${text}`;
+    // A line that wraps could not be redrawn: the bar gives way to the text, and the text to the edge.
+    const columns = (this.#stream.columns || 80) - 1;
+    const width = Math.max(0, Math.min(BAR_WIDTH, columns - label.length - text.length - 2));
+    const full = Math.round((done / this.#total) * width);
+    return `${label} ${"█".repeat(full)}${"░".repeat(width - full)} ${text}`.slice(0, columns);
   }
 }

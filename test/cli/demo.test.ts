@@ -80,8 +80,8 @@ test("batches give every item once before any again, the same for the same seed"
   expect(drawn()).toEqual(drawn());
 });
 
-const written = (isTTY: boolean, steps: number) => {
-  const stream = { isTTY, write: vi.fn() };
+const written = (isTTY: boolean, steps: number, columns = 80) => {
+  const stream = { isTTY, columns, write: vi.fn() };
   const progress = new Progress("stage", steps, stream as never);
   for (let done = 1; done <= steps; done++)
     progress.update({ done, tokens: 100 * done, figures: { loss: 1 / done } });
@@ -102,6 +102,14 @@ test("on a terminal one line is redrawn and ends with a new line", () => {
   expect(calls.every((text) => text.startsWith("\r"))).toBe(true);
   expect(calls.at(-1)).toContain("100/100");
   expect(calls.filter((text) => text.endsWith("\n"))).toHaveLength(1);
+});
+
+test("a redrawn line never wraps", () => {
+  for (const columns of [40, 80, 200]) {
+    for (const text of written(true, 100, columns)) {
+      expect(text.replace("\r\x1b[K", "").trimEnd().length).toBeLessThan(columns);
+    }
+  }
 });
 
 test("curves are drawn with finite coordinates, whatever the values", () => {

@@ -48,6 +48,8 @@ export async function runDemo(options: DemoOptions, signal: AbortSignal): Promis
     const dpo = await trainOnPreferences(stage, sft.checkpointId, pairs.train, pairs.heldOut);
     const rl = await trainOnRewards(stage, sft.checkpointId, pairs.train, pairs.heldOut);
 
+    const figures = [base, sft, dpo, rl].map((result) => result.figure);
+    console.log(`\n${table(figures)}\n`);
     const picture = join(options.out, "curves.svg");
     await writeFile(
       picture,
@@ -58,8 +60,7 @@ export async function runDemo(options: DemoOptions, signal: AbortSignal): Promis
         { title: "Policy gradient", unit: "mean reward", values: rl.curve },
       ]),
     );
-    const figures = [base, sft, dpo, rl].map((result) => result.figure);
-    console.log(`\n${table(figures)}\n\ncurves: ${picture}`);
+    console.log(`curves: ${picture}`);
     return figures.every(improved);
   } finally {
     await client.close();
