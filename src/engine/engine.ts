@@ -132,6 +132,11 @@ export class Engine {
   readonly #open = new Set<(error: Error) => void>();
   #disposed = false;
 
+  /** Whether `dispose` was called. */
+  get disposed(): boolean {
+    return this.#disposed;
+  }
+
   /** Use `createEngine`. */
   constructor(native: NativeEngine, info: EngineInfo) {
     this.#native = native;

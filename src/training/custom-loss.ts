@@ -4,8 +4,10 @@ import type { Operation, OperationOptions } from "../client/operation.ts";
 import type { Sample } from "../client/sample.ts";
 import type { Session } from "../client/session.ts";
 import { type BatchInput, createBatch } from "../engine/batch.ts";
-import { checkBatch, type Engine } from "../engine/engine.ts";
+import { checkBatch, Engine } from "../engine/engine.ts";
+import { DisposedError } from "../engine/errors.ts";
 import type { Gradients } from "../engine/gradients.ts";
+import { describe, InputError } from "../errors.ts";
 import type { Loss, LossInputs, LossParams } from "../loss/define.ts";
 
 /**
@@ -72,6 +74,13 @@ export async function computeCustomForwardBackward<
   options: CustomForwardBackwardOptions<I, P>,
 ): Promise<CustomForwardBackwardResult<M>> {
   const { engine, inputs, params, groups, dtype = "float32", ...call } = options;
+  if (!(engine instanceof Engine)) {
+    throw new InputError("engine", `expected what createEngine resolves to, got ${describe(engine)}`);
+  }
+  if (engine.disposed) throw new DisposedError("engine");
+  if (dtype !== "float32" && dtype !== "bfloat16") {
+    throw new InputError("dtype", `expected "float32" or "bfloat16", got ${describe(dtype)}`);
+  }
   const unscored = await createBatch({ weights: samples.map((sample) => sample.weights), groups, inputs });
   checkBatch(loss, unscored, params);
   const logprobs = await computeLogprobs(session, samples, call);

@@ -186,6 +186,18 @@ test.each<[string, () => Promise<unknown>, object]>([
     { code: "ERR_INPUT", sample: 0 },
   ],
   ["there are no samples", () => step(nll, {}, []), { code: "ERR_INPUT" }],
+  ["there is no engine", () => step(nll, { engine: undefined }), { path: "engine" }],
+  ["the engine was not awaited", () => step(nll, { engine: Promise.resolve(engine) }), { path: "engine" }],
+  ["the dtype is unknown", () => step(nll, { dtype: "float64" }), { path: "dtype" }],
+  [
+    "the engine is disposed",
+    async () => {
+      const gone = await createEngine({ device: "cpu" });
+      gone.dispose();
+      return step(nll, { engine: gone });
+    },
+    { code: "ERR_DISPOSED" },
+  ],
   ["the loss is no loss", () => step((() => 0) as never, {}), { path: "loss" }],
 ])("nothing is sent when %s", async (_, run, expected) => {
   expect(await rejection(run())).toMatchObject(expected);
