@@ -12,31 +12,51 @@ namespace {
 
 constexpr double kLargestIndex = 2147483647;
 
-/// How a structural op relates the axis of its result to that of its operand.
-enum class AxisRule : uint8_t { kNone, kFiner, kSame, kCoarser, kMember };
+/// How a structural op relates the axis of its result to those of its operands.
+enum class AxisRule : uint8_t {
+  kNone,
+  kFiner,
+  kSame,
+  kCoarser,
+  /// No operands, one value per group.
+  kGroups,
+  /// One value per sample or group, in and out.
+  kCoarse,
+  /// One value per token, in and out.
+  kTokens,
+};
 
-/// What a structural op takes as its operand.
+/// What a structural op takes as its operands.
 enum class Operand : uint8_t { kNumber, kMask, kAny };
 
 struct Rule {
   Op op;
   AxisRule axis;
+  size_t operands;
   Operand operand;
+  std::vector<const char*> attributes{};
 };
 
 const std::map<std::string, Rule>& rules() {
   static const auto* table = new std::map<std::string, Rule>{
-      {"input", {Op::kInput, AxisRule::kNone, Operand::kNumber}},
-      {"constant", {Op::kConstant, AxisRule::kNone, Operand::kNumber}},
-      {"spread", {Op::kSpread, AxisRule::kFiner, Operand::kAny}},
-      {"indicator", {Op::kIndicator, AxisRule::kSame, Operand::kMask}},
-      {"sum", {Op::kSum, AxisRule::kCoarser, Operand::kNumber}},
-      {"mean", {Op::kMean, AxisRule::kCoarser, Operand::kNumber}},
-      {"max", {Op::kMax, AxisRule::kCoarser, Operand::kNumber}},
-      {"min", {Op::kMin, AxisRule::kCoarser, Operand::kNumber}},
-      {"logsumexp", {Op::kLogsumexp, AxisRule::kCoarser, Operand::kNumber}},
-      {"count", {Op::kCount, AxisRule::kCoarser, Operand::kAny}},
-      {"member", {Op::kMember, AxisRule::kMember, Operand::kNumber}},
+      {"input", {Op::kInput, AxisRule::kNone, 0, Operand::kNumber}},
+      {"constant", {Op::kConstant, AxisRule::kNone, 0, Operand::kNumber, {"value"}}},
+      {"spread", {Op::kSpread, AxisRule::kFiner, 1, Operand::kAny}},
+      {"indicator", {Op::kIndicator, AxisRule::kSame, 1, Operand::kMask}},
+      {"sum", {Op::kSum, AxisRule::kCoarser, 1, Operand::kNumber}},
+      {"max", {Op::kMax, AxisRule::kCoarser, 1, Operand::kNumber}},
+      {"min", {Op::kMin, AxisRule::kCoarser, 1, Operand::kNumber}},
+      {"count", {Op::kCount, AxisRule::kCoarser, 1, Operand::kAny}},
+      {"members", {Op::kMembers, AxisRule::kGroups, 0, Operand::kNumber, {"index"}}},
+      {"gather", {Op::kGather, AxisRule::kCoarse, 2, Operand::kNumber}},
+      {"scatter", {Op::kScatter, AxisRule::kCoarse, 2, Operand::kNumber}},
+      {"argsort", {Op::kArgsort, AxisRule::kSame, 1, Operand::kNumber, {"within"}}},
+      {"rank", {Op::kRank, AxisRule::kSame, 1, Operand::kNumber, {"within"}}},
+      {"cumsum",
+       {Op::kCumsum, AxisRule::kTokens, 1, Operand::kNumber, {"reverse", "exclusive", "discount"}}},
+      {"shift", {Op::kShift, AxisRule::kTokens, 1, Operand::kNumber, {"offset"}}},
+      {"scale", {Op::kScale, AxisRule::kSame, 2, Operand::kNumber}},
+      {"unscale", {Op::kUnscale, AxisRule::kSame, 2, Operand::kNumber}},
   };
   return *table;
 }
@@ -51,7 +71,8 @@ class NodeCheck {
       if (input >= before_.size())
         refuse("expected earlier nodes as inputs, got " + std::to_string(input));
     }
-    Node node{Op::kAten, {}, spec_.inputs, spec_.axis, spec_.kind};
+    Node node{Op::kElementwise, spec_.op,   {},        spec_.inputs,
+              spec_.attributes, spec_.axis, spec_.kind};
     const auto rule = rules().find(spec_.op);
     if (rule == rules().end()) {
       check_elementwise();
@@ -59,8 +80,6 @@ class NodeCheck {
     } else {
       check_structural(rule->second);
       node.op = rule->second.op;
-      if (node.op == Op::kConstant) node.value = attribute("value");
-      if (node.op == Op::kMember) node.index = static_cast<int64_t>(index());
     }
     return node;
   }
@@ -90,36 +109,60 @@ class NodeCheck {
 
   void check_structural(const Rule& rule) const {
     if (!spec_.aten.empty()) refuse("expected no ATen operator");
-    const size_t operands = rule.axis == AxisRule::kNone ? 0 : 1;
-    if (spec_.inputs.size() != operands) {
-      refuse("expected " + std::to_string(operands) + " inputs, got " +
+    if (spec_.inputs.size() != rule.operands) {
+      refuse("expected " + std::to_string(rule.operands) + " inputs, got " +
              std::to_string(spec_.inputs.size()));
     }
-    const size_t attributes = rule.op == Op::kConstant || rule.op == Op::kMember ? 1 : 0;
-    if (spec_.attributes.size() != attributes) refuse("unexpected attributes");
+    if (spec_.attributes.size() != rule.attributes.size()) refuse("unexpected attributes");
+    for (const char* name : rule.attributes) attribute(name);
     if (rule.op == Op::kConstant && spec_.axis != Axis::kBatch) refuse("expected axis batch");
+    if (rule.op == Op::kMembers) whole("index", 0);
+    if (rule.op == Op::kShift) whole("offset", -kLargestIndex);
+    if (rule.op == Op::kArgsort || rule.op == Op::kRank) check_within();
+    if (rule.op == Op::kArgsort && spec_.axis == Axis::kToken) refuse("expected a coarser axis");
 
     const bool keeps_kind = rule.op == Op::kSpread;
     const Kind kind = keeps_kind ? before_[spec_.inputs[0]].kind : Kind::kNumber;
     if (spec_.kind != kind) refuse(kind == Kind::kNumber ? "expected numbers" : "expected a mask");
-    if (operands == 0) return;
-    const Node& operand = before_[spec_.inputs[0]];
-    if (rule.operand == Operand::kNumber && operand.kind != Kind::kNumber)
-      refuse("expected numbers as input");
-    if (rule.operand == Operand::kMask && operand.kind != Kind::kMask)
-      refuse("expected a mask as input");
-    check_axis(rule.axis, operand.axis);
+    check_axis(rule.axis, spec_.axis);
+    for (const size_t input : spec_.inputs) {
+      const Node& operand = before_[input];
+      if (rule.operand == Operand::kNumber && operand.kind != Kind::kNumber)
+        refuse("expected numbers as input");
+      if (rule.operand == Operand::kMask && operand.kind != Kind::kMask)
+        refuse("expected a mask as input");
+      check_operand_axis(rule.axis, operand.axis);
+    }
+    // A gather varies over the axis of its index; a scatter takes values over it.
+    if (rule.op == Op::kGather && before_[spec_.inputs[1]].axis != spec_.axis)
+      refuse("expected the axis of its index");
+    if (rule.op == Op::kScatter && before_[spec_.inputs[0]].axis != before_[spec_.inputs[1]].axis)
+      refuse("expected values of the axis of its index");
   }
 
-  void check_axis(AxisRule rule, Axis from) const {
+  static bool is_coarse(Axis axis) { return axis == Axis::kSample || axis == Axis::kGroup; }
+
+  void check_axis(AxisRule rule, Axis to) const {
+    if (rule == AxisRule::kGroups && to != Axis::kGroup) refuse("expected axis group");
+    if (rule == AxisRule::kCoarse && !is_coarse(to)) refuse("expected axis sample or group");
+    if (rule == AxisRule::kTokens && to != Axis::kToken) refuse("expected axis token");
+  }
+
+  void check_operand_axis(AxisRule rule, Axis from) const {
     const Axis to = spec_.axis;
     if (rule == AxisRule::kFiner && !(to > from)) refuse("expected an axis finer than its input's");
-    if (rule == AxisRule::kSame && to != from) refuse("expected the axis of its input");
+    if ((rule == AxisRule::kSame || rule == AxisRule::kTokens) && to != from)
+      refuse("expected the axis of its input");
     if (rule == AxisRule::kCoarser && !(to < from))
       refuse("expected an axis coarser than its input's");
-    if (rule == AxisRule::kMember && !(from == Axis::kSample && to == Axis::kGroup)) {
-      refuse("expected to go from samples to groups");
-    }
+    if (rule == AxisRule::kCoarse && !is_coarse(from))
+      refuse("expected inputs of axis sample or group");
+  }
+
+  void check_within() const {
+    const double within = whole("within", 0);
+    if (!(within < static_cast<double>(spec_.axis)))
+      refuse("within: expected an axis coarser than its own");
   }
 
   double attribute(const std::string& name) const {
@@ -128,12 +171,12 @@ class NodeCheck {
     return found->second;
   }
 
-  double index() const {
-    const double index = attribute("index");
-    if (!(index >= 0 && index <= kLargestIndex) || std::trunc(index) != index) {
-      refuse("index: expected a whole number of 0 or more");
+  double whole(const std::string& name, double smallest) const {
+    const double value = attribute(name);
+    if (!(value >= smallest && value <= kLargestIndex) || std::trunc(value) != value) {
+      refuse(name + ": expected a whole number, got " + std::to_string(value));
     }
-    return index;
+    return value;
   }
 
   const std::vector<Node>& before_;
@@ -153,7 +196,13 @@ void check_scalar(const std::vector<Node>& nodes, const std::string& what, size_
 }  // namespace
 
 Program::Program(const ProgramSpec& spec)
-    : inputs_(spec.inputs), variable_(spec.variable), loss_(spec.loss), metrics_(spec.metrics) {
+    : inputs_(spec.inputs),
+      variable_(spec.variable),
+      loss_(spec.loss),
+      metrics_(spec.metrics),
+      gradient_(spec.gradient),
+      forward_(spec.forward),
+      outputs_(spec.outputs) {
   nodes_.reserve(spec.nodes.size());
   for (const NodeSpec& node : spec.nodes) nodes_.push_back(NodeCheck(nodes_, node).check());
 
@@ -174,10 +223,24 @@ Program::Program(const ProgramSpec& spec)
   }
   check_scalar(nodes_, "loss", loss_);
   for (const size_t metric : metrics_) check_scalar(nodes_, "metrics", metric);
+  if (gradient_ >= nodes_.size() || nodes_[gradient_].axis != Axis::kToken ||
+      nodes_[gradient_].kind != Kind::kNumber) {
+    refuse("gradient: expected numbers of axis token");
+  }
+  size_t last = loss_;
+  for (const size_t metric : metrics_) last = std::max(last, metric);
+  if (forward_ <= last || forward_ > nodes_.size()) {
+    refuse("forward: expected to hold the loss and the metrics");
+  }
 
   std::vector<bool> kept(nodes_.size(), false);
   kept[loss_] = true;
+  kept[gradient_] = true;
   for (const size_t metric : metrics_) kept[metric] = true;
+  for (const size_t output : outputs_) {
+    if (output >= nodes_.size()) refuse("outputs: there is no node " + std::to_string(output));
+    kept[output] = true;
+  }
   for (size_t i = nodes_.size(); i-- > 0;) {
     for (const size_t input : nodes_[i].inputs) {
       if (kept[input]) continue;

@@ -17,20 +17,26 @@ constexpr int kAxes = 4;
 /// What a value is made of.
 enum class Kind : uint8_t { kNumber, kMask };
 
-/// Ops that the executors know by themselves. All others are calls of an ATen operator.
+/// Ops that the executors know by themselves. All others are elementwise.
 enum class Op : uint8_t {
   kInput,
   kConstant,
   kSpread,
   kIndicator,
   kSum,
-  kMean,
   kMax,
   kMin,
-  kLogsumexp,
   kCount,
-  kMember,
-  kAten,
+  kMembers,
+  kGather,
+  kScatter,
+  kArgsort,
+  kRank,
+  kCumsum,
+  kShift,
+  kScale,
+  kUnscale,
+  kElementwise,
 };
 
 /// A node as it arrives, unchecked.
@@ -45,28 +51,40 @@ struct NodeSpec {
   Kind kind;
 };
 
+/// A loss and, behind it, the program of its gradient: forward nodes first, then backward ones.
 struct ProgramSpec {
   std::vector<NodeSpec> nodes;
   /// Nodes of the inputs, in the order in which a run brings them.
   std::vector<size_t> inputs;
-  /// Place among `inputs` of the one that is differentiated, of axis token.
+  /// Place among `inputs` of the log-probabilities, of axis token.
   size_t variable;
   size_t loss;
+  /// Nodes of one number for the batch.
   std::vector<size_t> metrics;
+  /// d loss / d variable, of axis token.
+  size_t gradient;
+  /// How many nodes come before the first that only the gradient needs: enough for the loss and the
+  /// metrics.
+  size_t forward;
+  /// Further nodes, of any axis, whose values a run gives back.
+  std::vector<size_t> outputs{};
 };
 
 struct Node {
   Op op;
+  /// Name of the op as the language has it.
+  std::string name;
+  /// The ATen operator of an elementwise op.
   std::optional<OpCall> call;
   std::vector<size_t> inputs;
+  Attributes attributes;
   Axis axis;
   Kind kind;
-  /// The number of `constant`.
-  double value = 0;
-  /// The index of `member`.
-  int64_t index = 0;
   /// Nodes whose last use is this one: their values can go once it is computed.
   std::vector<size_t> releases{};
+
+  /// An attribute that the check has seen.
+  double attribute(const char* key) const { return attributes.at(key); }
 };
 
 class Program {
@@ -79,6 +97,9 @@ class Program {
   size_t variable() const { return variable_; }
   size_t loss() const { return loss_; }
   const std::vector<size_t>& metrics() const { return metrics_; }
+  size_t gradient() const { return gradient_; }
+  size_t forward() const { return forward_; }
+  const std::vector<size_t>& outputs() const { return outputs_; }
 
  private:
   std::vector<Node> nodes_;
@@ -86,6 +107,9 @@ class Program {
   size_t variable_;
   size_t loss_;
   std::vector<size_t> metrics_;
+  size_t gradient_;
+  size_t forward_;
+  std::vector<size_t> outputs_;
 };
 
 }  // namespace tokengrad
