@@ -1,10 +1,13 @@
 // Declares a loss: its inputs, its parameters and the function that computes it.
 import { describe } from "../errors.ts";
+import "./call.ts";
+import { compile } from "./compile.ts";
 import { LossError } from "./errors.ts";
-import type { Axis, Graph } from "./graph.ts";
+import type { Axis, Graph, NamedNode, Program } from "./graph.ts";
 import { printGraph } from "./print.ts";
+import { ruleOf } from "./rules.ts";
 import { callerSource } from "./source.ts";
-import { describeOperand, inputTensor, Symbolic, type Tensor } from "./tensor.ts";
+import { describeOperand, inputTensor, type Mask, Symbolic, type Tensor } from "./tensor.ts";
 import { Trace } from "./trace.ts";
 
 /** An input of a loss and the axis it varies over. */
@@ -33,19 +36,32 @@ export type LossArguments<I extends LossInputs, P extends LossParams> = {
 } & { readonly [Name in keyof I]: Tensor<I[Name]["axis"]> } & { readonly [Name in keyof P]: Tensor<"batch"> };
 
 /** What `defineLoss` takes. */
-export interface LossDefinition<I extends LossInputs, P extends LossParams, M extends string> {
+export interface LossDefinition<
+  I extends LossInputs,
+  P extends LossParams,
+  M extends string,
+  T extends string,
+  V extends string,
+> {
   /** Name for messages and for the printed program. Default `loss`. */
   readonly name?: string;
   /** Inputs besides `logprobs` and `weights`. */
   readonly inputs?: I;
   /** Numbers that may change from step to step, with their defaults. They never cause a new compilation. */
   readonly params?: P;
-  /** Computes the loss, a `Tensor<"batch">`; metrics, if any, come out of the same pass. Must not be async. */
-  readonly loss: (
-    args: LossArguments<I, P>,
-  ) =>
-    | Tensor<"batch">
-    | { readonly loss: Tensor<"batch">; readonly metrics: Readonly<Record<M, Tensor<"batch">>> };
+  /** Computes the loss, a `Tensor<"batch">`, and, if it likes, metrics and more from the same pass. Must not be async. */
+  readonly loss: (args: LossArguments<I, P>) => Tensor<"batch"> | LossResult<M, T, V>;
+}
+
+/** What a loss function may return instead of the bare loss. */
+export interface LossResult<M extends string = string, T extends string = string, V extends string = string> {
+  readonly loss: Tensor<"batch">;
+  /** Numbers that every run gives beside the loss. */
+  readonly metrics?: Readonly<Record<M, Tensor<"batch">>>;
+  /** Summands of the loss: an inspection gives the value of each and the norm of its own gradient. */
+  readonly terms?: Readonly<Record<T, Tensor<"batch">>>;
+  /** Intermediate values that an inspection gives, per token, sample, group or for the batch. */
+  readonly values?: Readonly<Record<V, Tensor<Axis> | Mask<Axis>>>;
 }
 
 /** A traced loss. Printing it shows its program. */
@@ -53,29 +69,46 @@ export class Loss<
   I extends LossInputs = LossInputs,
   P extends LossParams = LossParams,
   M extends string = string,
+  T extends string = string,
+  V extends string = string,
 > {
   readonly name: string;
   /** The declared inputs. */
   readonly inputs: I;
   /** The parameters with their default values. */
   readonly params: P;
-  /** The program: what its printed form shows, and what an engine runs. */
+  /** What the function computed, as its printed form shows it. */
   readonly graph: Graph;
   /** The metrics' names in their order. */
   readonly metrics: readonly M[];
+  /** The names of the terms in their order. */
+  readonly terms: readonly T[];
+  /** The names of the intermediate values that an inspection gives. */
+  readonly values: readonly V[];
+  #program: Program | undefined;
 
   constructor(name: string, inputs: I, params: P, graph: Graph) {
     this.name = name;
     this.inputs = inputs;
     this.params = params;
     this.graph = graph;
-    this.metrics = graph.metrics.map((metric) => metric.name as M);
+    this.metrics = graph.metrics.map(({ name }) => name as M);
+    this.terms = graph.terms.map(({ name }) => name as T);
+    this.values = graph.values.map(({ name }) => name as V);
+  }
+
+  /** What an engine runs: the loss in primitive ops, then its gradient. Compiled when it is first asked for. */
+  get program(): Program {
+    this.#program ??= compile(this.graph);
+    return this.#program;
   }
 
   toString(): string {
     return printGraph(this.name, this.graph);
   }
 }
+
+const RESULTS = ["loss", "metrics", "terms", "values"];
 
 const fail = (code: "ERR_LOSS_DEFINITION" | "ERR_LOSS_RESULT", problem: string): never => {
   throw new LossError(code, problem, callerSource());
@@ -103,32 +136,84 @@ function checkDeclaration(name: string, inputs: LossInputs, params: LossParams):
   }
 }
 
-/** The node of a batch scalar that the loss function returned. */
-function scalarNode(trace: Trace, what: string, value: unknown): number {
+/** The node of something that the loss function returned. */
+function nodeOf(trace: Trace, what: string, value: unknown, expected = "a tensor or a mask"): number {
   if (!(value instanceof Symbolic)) {
     const hint = value instanceof Promise ? "; a loss function must not be async" : "";
-    return fail(
-      "ERR_LOSS_RESULT",
-      `${what}: expected a Tensor<"batch">, got ${describeOperand(value)}${hint}`,
-    );
-  }
-  if (value.kind !== "number" || value.axis !== "batch") {
-    fail(
-      "ERR_LOSS_RESULT",
-      `${what}: expected a tensor of axis "batch", got ${describeOperand(value)}; reduce it, for example with .mean()`,
-    );
+    return fail("ERR_LOSS_RESULT", `${what}: expected ${expected}, got ${describeOperand(value)}${hint}`);
   }
   if (Symbolic.traceOf(value) !== trace)
     fail("ERR_LOSS_RESULT", `${what}: the tensor belongs to another loss`);
   return Symbolic.indexOf(value);
 }
 
+/** The node of a number for the whole batch. */
+function scalarNode(trace: Trace, what: string, value: unknown): number {
+  const node = nodeOf(trace, what, value, 'a Tensor<"batch">');
+  const { kind, axis } = trace.node(node);
+  if (kind !== "number" || axis !== "batch") {
+    fail(
+      "ERR_LOSS_RESULT",
+      `${what}: expected a tensor of axis "batch", got ${describeOperand(value)}; reduce it, for example with .mean()`,
+    );
+  }
+  return node;
+}
+
+/** The nodes of a record that the loss function returned. */
+function namedNodes(
+  trace: Trace,
+  what: string,
+  record: unknown,
+  node: (trace: Trace, what: string, value: unknown) => number,
+): NamedNode[] {
+  if (record === undefined) return [];
+  if (typeof record !== "object" || record === null || record instanceof Symbolic) {
+    fail("ERR_LOSS_RESULT", `${what}: expected an object of tensors by name, got ${describeOperand(record)}`);
+  }
+  return Object.entries(record as object).map(([name, value]) => ({
+    name,
+    node: node(trace, `${what}.${name}`, value),
+  }));
+}
+
+/** Ends a trace with what the loss function returned. */
+function finishGraph(trace: Trace, name: string, returned: unknown): Graph {
+  const isRecord =
+    typeof returned === "object" &&
+    returned !== null &&
+    !(returned instanceof Symbolic) &&
+    !(returned instanceof Promise);
+  const parts = (isRecord ? returned : { loss: returned }) as Record<string, unknown>;
+  const unknown = Object.keys(parts).find((key) => !RESULTS.includes(key));
+  if (unknown !== undefined) {
+    fail("ERR_LOSS_RESULT", `${name}: expected ${RESULTS.join(", ")} to be returned, got "${unknown}"`);
+  }
+  const loss = scalarNode(trace, name, parts.loss);
+  const metrics = namedNodes(trace, `${name}: metrics`, parts.metrics, scalarNode);
+  const terms = namedNodes(trace, `${name}: terms`, parts.terms, scalarNode);
+  const values = namedNodes(trace, `${name}: values`, parts.values, nodeOf);
+  const named = [metrics, terms, values];
+  const { nodes, inputs, at } = trace.finish([loss, ...named.flat().map(({ node }) => node)]);
+  const [keptMetrics, keptTerms, keptValues] = named.map((list) =>
+    list.map((entry) => ({ name: entry.name, node: at(entry.node) })),
+  ) as [NamedNode[], NamedNode[], NamedNode[]];
+  return {
+    nodes: nodes.map(({ origin: _, ...node }) => node),
+    inputs,
+    loss: at(loss),
+    metrics: keptMetrics,
+    terms: keptTerms,
+    values: keptValues,
+  };
+}
+
 /** Whether a gradient can flow from the loss back to the log-probabilities. */
 function reachesLogprobs(graph: Graph): boolean {
   const reached = new Set([graph.inputs.find((input) => input.name === "logprobs")!.node]);
   graph.nodes.forEach(({ op, kind, inputs }, index) => {
-    if (op !== "detach" && kind === "number" && inputs.some((input) => reached.has(input)))
-      reached.add(index);
+    const passes = kind === "number" && ruleOf(op).kind !== "flat";
+    if (passes && inputs.some((input) => reached.has(input))) reached.add(index);
   });
   return reached.has(graph.loss);
 }
@@ -143,7 +228,9 @@ export function defineLoss<
   const I extends LossInputs = Record<never, never>,
   const P extends LossParams = Record<never, never>,
   M extends string = never,
->(definition: LossDefinition<I, P, M>): Loss<I, { readonly [Name in keyof P]: number }, M> {
+  T extends string = never,
+  V extends string = never,
+>(definition: LossDefinition<I, P, M, T, V>): Loss<I, { readonly [Name in keyof P]: number }, M, T, V> {
   const name = definition.name ?? "loss";
   const inputs = definition.inputs ?? ({} as I);
   const params = definition.params ?? ({} as P);
@@ -155,20 +242,7 @@ export function defineLoss<
   for (const [key, input] of Object.entries(inputs)) given[key] = inputTensor(trace, key, input.axis);
   for (const key of Object.keys(params)) given[key] = inputTensor(trace, key, "batch");
 
-  const returned: unknown = definition.loss(given as unknown as LossArguments<I, P>);
-  const parts =
-    returned instanceof Symbolic ||
-    typeof returned !== "object" ||
-    returned === null ||
-    returned instanceof Promise
-      ? { loss: returned, metrics: {} }
-      : (returned as { loss: unknown; metrics?: Record<string, unknown> });
-  const loss = scalarNode(trace, name, parts.loss);
-  const metrics = Object.entries(parts.metrics ?? {}).map(([key, value]) => ({
-    name: key,
-    node: scalarNode(trace, `${name}: metrics.${key}`, value),
-  }));
-  const graph = trace.finish(loss, metrics);
+  const graph = finishGraph(trace, name, definition.loss(given as unknown as LossArguments<I, P>));
   if (!reachesLogprobs(graph)) {
     fail("ERR_LOSS_RESULT", `${name}: the loss does not depend on logprobs, so there is no gradient to send`);
   }

@@ -8,11 +8,11 @@ export type Axis = (typeof AXES)[number];
 export type Kind = "number" | "mask";
 
 export interface GraphNode {
-  /** Name of a row of the op table, or one of the structural ops `input`, `constant`, `spread`. */
+  /** Name of a row of the op table, or of a structural op: `input`, `constant`, `spread`; in programs also `members`, `argsort`, `scatter`. */
   readonly op: string;
   /** Indices of earlier nodes. */
   readonly inputs: readonly number[];
-  /** Static numbers, such as `exponent` of `pow` or `index` of `member`. */
+  /** Static numbers, such as `exponent` of `pow` or `index` of `member`. An axis, as in `within`, is its index in `AXES`. */
   readonly attributes: Readonly<Record<string, number>>;
   readonly axis: Axis;
   readonly kind: Kind;
@@ -26,6 +26,12 @@ export interface GraphInput {
   readonly axis: Axis;
 }
 
+/** A value with a name. */
+export interface NamedNode {
+  readonly name: string;
+  readonly node: number;
+}
+
 /** A traced loss. Nodes stand in the order in which they were made; nothing in it knows a length. */
 export interface Graph {
   readonly nodes: readonly GraphNode[];
@@ -33,5 +39,29 @@ export interface Graph {
   readonly inputs: readonly GraphInput[];
   /** Index of the node that is the loss, of axis `batch`. */
   readonly loss: number;
-  readonly metrics: readonly { readonly name: string; readonly node: number }[];
+  /** Of axis `batch`. */
+  readonly metrics: readonly NamedNode[];
+  /** Summands of the loss, of axis `batch`. */
+  readonly terms: readonly NamedNode[];
+  /** Intermediate values, of any axis and kind. */
+  readonly values: readonly NamedNode[];
+}
+
+/** A node of a program; `origin` is the node of the loss's graph that it is computed for. */
+export interface ProgramNode extends GraphNode {
+  readonly origin: number;
+}
+
+/** What executors run: a loss in primitive ops, then its gradient. */
+export interface Program {
+  readonly nodes: readonly ProgramNode[];
+  readonly inputs: readonly GraphInput[];
+  readonly loss: number;
+  readonly metrics: readonly NamedNode[];
+  /** d loss / d logprobs, of axis `token`. */
+  readonly gradient: number;
+  /** How many nodes come before the first that only the gradient needs. */
+  readonly forward: number;
+  /** Further nodes whose values are wanted, of any axis and kind. */
+  readonly outputs: readonly NamedNode[];
 }

@@ -1,10 +1,9 @@
-// Symbolic tensors: what a loss function computes with. They hold no numbers, only their place in the trace.
+// Symbolic tensors: what a loss function computes with. They hold no numbers, only their place in a trace.
 import { describe } from "../errors.ts";
-import { type Coarser, coarserThan, type Finer, finest } from "./axes.ts";
+import type { Coarser, Finer } from "./axes.ts";
 import { LossError } from "./errors.ts";
 import type { Axis, Kind } from "./graph.ts";
-import { OPS, type OpName, type OpRow, SIGNATURES, type SignatureName } from "./ops.ts";
-import { callerSource } from "./source.ts";
+import type { OPS, OpName, SIGNATURES, SignatureName } from "./ops.ts";
 import type { Trace } from "./trace.ts";
 
 /** How each kind of op looks as a method of a tensor over `A`. */
@@ -16,6 +15,7 @@ interface Methods<A extends Axis> {
     upper?: Tensor<U> | number,
   ): Tensor<Finer<A, Finer<L, U>>>;
   power(exponent: number): Tensor<A>;
+  predicate(): Mask<A>;
   comparison<B extends Axis>(other: Tensor<B> | number): Mask<Finer<A, B>>;
   connective<B extends Axis>(other: Mask<B>): Mask<Finer<A, B>>;
   negation(): Mask<A>;
@@ -25,8 +25,19 @@ interface Methods<A extends Axis> {
   ): Tensor<Finer<A, Finer<B, C>>>;
   indicator(): Tensor<A>;
   reduction: Reduction<A>;
+  statistic: A extends "batch" ? never : StatisticTo<A>;
   count: Reduction<A>;
+  normalization: A extends "batch" ? never : (within?: Coarser<A>) => Tensor<A>;
+  order: A extends "sample" | "group" ? (within?: Coarser<A>) => Tensor<A> : never;
+  top: A extends "batch"
+    ? never
+    : <B extends Coarser<A>>(k: Tensor<B> | number, within?: Coarser<A>) => Mask<A>;
+  scan: A extends "token" ? (options?: CumsumOptions) => Tensor<"token"> : never;
+  shift: A extends "token" ? (offset?: number) => Tensor<"token"> : never;
   member: A extends "sample" ? (index: number) => Tensor<"group"> : never;
+  gather: A extends "sample" | "group"
+    ? <B extends "sample" | "group">(index: Tensor<B>) => Tensor<B>
+    : never;
 }
 
 /** Goes to a coarser axis; to the whole batch where none is named. */
@@ -35,6 +46,21 @@ interface ReductionTo<A extends Axis> {
   <B extends Coarser<A>>(to: B): Tensor<B>;
 }
 type Reduction<A extends Axis> = A extends "batch" ? never : ReductionTo<A>;
+
+/** `correction` is subtracted from the number of elements that is divided by: 0 (default) or 1. */
+interface StatisticTo<A extends Axis> {
+  (to?: undefined, options?: { readonly correction?: 0 | 1 }): Tensor<"batch">;
+  <B extends Coarser<A>>(to: B, options?: { readonly correction?: 0 | 1 }): Tensor<B>;
+}
+
+export interface CumsumOptions {
+  /** From the end of the sample instead of its beginning. Default false. */
+  readonly reverse?: boolean;
+  /** Without the token itself. Default false. */
+  readonly exclusive?: boolean;
+  /** What the sum so far is multiplied by at each step. Default 1. */
+  readonly discount?: number;
+}
 
 type FirstOperand<S extends SignatureName> = (typeof SIGNATURES)[S]["operands"][0];
 type OpMethods<A extends Axis, K extends Kind> = {
@@ -49,8 +75,8 @@ export interface Tensor<A extends Axis> extends Symbolic<A, "number">, OpMethods
 /** One truth value per element of an axis. */
 export interface Mask<A extends Axis> extends Symbolic<A, "mask">, OpMethods<A, "mask"> {}
 
-/** What tensors and masks have in common. */
-export class Symbolic<A extends Axis, K extends Kind> {
+/** What tensors and masks have in common. The methods of the ops are added in call.ts. */
+export class Symbolic<A extends Axis = Axis, K extends Kind = Kind> {
   readonly axis: A;
   readonly kind: K;
   readonly #trace: Trace;
@@ -70,7 +96,7 @@ export class Symbolic<A extends Axis, K extends Kind> {
   }
 
   /** Index of the node in its trace. */
-  static indexOf(value: Symbolic<Axis, Kind>): number {
+  static indexOf(value: Symbolic): number {
     return value.#index;
   }
 
@@ -90,9 +116,9 @@ export class Symbolic<A extends Axis, K extends Kind> {
   #refuse(): never {
     throw new LossError(
       "ERR_TRACE",
-      `a ${this.axis} ${this.kind === "mask" ? "mask" : "tensor"} (${this.#trace.origin(this.#index)}) has no value while the loss is traced: ` +
+      `a ${this.axis} ${this.kind === "mask" ? "mask" : "tensor"} (${this.#trace.describe(this.#index)}) has no value while the loss is traced: ` +
         "choose between values with mask.where(a, b), and return what you want to read as a metric",
-      callerSource(),
+      this.#trace.source(),
     );
   }
 }
@@ -102,104 +128,6 @@ export const describeOperand = (value: unknown): string =>
   value instanceof Symbolic
     ? `a ${value.kind === "mask" ? "mask" : "tensor"} of axis "${value.axis}"`
     : describe(value);
-
-/** Checks one operand and gives its node. */
-function operand(
-  trace: Trace,
-  name: string,
-  place: number,
-  value: unknown,
-  kind: Kind | "any",
-  source?: string,
-): number {
-  if (typeof value === "number" && kind === "number") {
-    if (Number.isNaN(value)) throw new LossError("ERR_TRACE", `${name}: operand ${place} is NaN`, source);
-    return trace.constant(value, source);
-  }
-  const expected = kind === "mask" ? "a mask" : "a tensor or a number";
-  if (!(value instanceof Symbolic) || (kind !== "any" && value.kind !== kind)) {
-    throw new LossError(
-      "ERR_TRACE",
-      `${name}: operand ${place}: expected ${expected}, got ${describeOperand(value)}`,
-      source,
-    );
-  }
-  if (Symbolic.traceOf(value) !== trace) {
-    throw new LossError("ERR_TRACE", `${name}: operand ${place} belongs to another loss`, source);
-  }
-  return Symbolic.indexOf(value);
-}
-
-/** The static number of `pow` and `member`. */
-function staticNumber(name: string, value: unknown, integer: boolean, source?: string): number {
-  const right = integer ? Number.isInteger(value) && (value as number) >= 0 : Number.isFinite(value);
-  if (!right) {
-    const expected = integer ? "an index of 0 or more" : "a finite number";
-    throw new LossError("ERR_TRACE", `${name}: expected ${expected}, got ${describeOperand(value)}`, source);
-  }
-  return value as number;
-}
-
-/** The axis that a reduction goes to. */
-function reducedAxis(name: string, from: Axis, to: unknown, source?: string): Axis {
-  const allowed = coarserThan(from);
-  const axis = to === undefined ? "batch" : (to as Axis);
-  if (!allowed.includes(axis)) {
-    const expected =
-      allowed.map((coarser) => JSON.stringify(coarser)).join(" or ") || "a tensor of a finer axis";
-    const got = describe(to === undefined && allowed.length === 0 ? from : to);
-    throw new LossError(
-      "ERR_AXIS",
-      `${name} of a tensor of axis "${from}": expected ${expected}, got ${got}`,
-      source,
-    );
-  }
-  return axis;
-}
-
-/** Traces one call of an op. */
-function apply(name: OpName, self: Symbolic<Axis, Kind>, args: readonly unknown[]): Symbolic<Axis, Kind> {
-  const source = callerSource();
-  const trace = Symbolic.traceOf(self)!;
-  const signature = SIGNATURES[(OPS[name] as OpRow).signature];
-  const values = name === "clamp" ? [self, args[0] ?? -Infinity, args[1] ?? Infinity] : [self, ...args];
-  const nodes = signature.operands.map((kind, place) =>
-    operand(trace, name, place, values[place], kind, source),
-  );
-  const make = (inputs: readonly number[], axis: Axis, attributes: Record<string, number> = {}) =>
-    new Symbolic(trace, trace.add(name, inputs, axis, signature.result, attributes, source));
-
-  if (signature.axis === "coarser") return make(nodes, reducedAxis(name, self.axis, args[0], source));
-  if (signature.axis === "member") {
-    if (self.axis !== "sample") {
-      throw new LossError(
-        "ERR_AXIS",
-        `${name}: expected a tensor of axis "sample", got "${self.axis}"`,
-        source,
-      );
-    }
-    return make(nodes, "group", { index: staticNumber(name, args[0], true, source) });
-  }
-  const axis = finest(nodes.map((node) => trace.node(node).axis));
-  const spread = nodes.map((node) => trace.spread(node, axis, source));
-  return make(spread, axis, name === "pow" ? { exponent: staticNumber(name, args[0], false, source) } : {});
-}
-
-for (const name of Object.keys(OPS) as OpName[]) {
-  Object.defineProperty(Symbolic.prototype, name, {
-    value(this: Symbolic<Axis, Kind>, ...args: unknown[]) {
-      const wanted = SIGNATURES[(OPS[name] as OpRow).signature].operands[0];
-      if (wanted !== "any" && this.kind !== wanted) {
-        throw new LossError(
-          "ERR_TRACE",
-          `${name}: expected a ${wanted === "mask" ? "mask" : "tensor"}, got ${describeOperand(this)}`,
-          callerSource(),
-        );
-      }
-      return apply(name, this, args);
-    },
-  });
-}
 
 /** A tensor over an input of a trace. */
 export const inputTensor = <A extends Axis>(trace: Trace, name: string, axis: A): Tensor<A> =>

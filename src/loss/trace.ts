@@ -1,90 +1,137 @@
-// Collects the nodes of one loss while its function runs.
+// Collects nodes: those of a loss while its function runs, and those of a program while it is compiled.
 import { fineness } from "./axes.ts";
 import { LossError } from "./errors.ts";
-import type { Axis, Graph, GraphInput, GraphNode, Kind } from "./graph.ts";
+import type { Axis, GraphInput, GraphNode, Kind, ProgramNode } from "./graph.ts";
+import { callerSource } from "./source.ts";
 
-/** A trace under construction. Equal nodes are made once. */
+/** A node to be added. */
+export interface NewNode {
+  readonly op: string;
+  readonly inputs: readonly number[];
+  readonly axis: Axis;
+  readonly kind: Kind;
+  readonly attributes: Readonly<Record<string, number>>;
+}
+
+/** May give the index of a node that stands for a new one. */
+export type Simplify = (trace: Trace, node: NewNode) => number | undefined;
+
+/** What is computed now: nodes that are added belong to it. */
+export interface Origin {
+  readonly index: number;
+  readonly source: string | undefined;
+}
+
+const nameAndValue = ([name, x]: [string, number]) => `${name}=${Object.is(x, -0) ? "-0" : x}`;
+
+/** Nodes under construction. Equal nodes are made once. */
 export class Trace {
-  #nodes: GraphNode[] = [];
+  #nodes: ProgramNode[] = [];
   #known = new Map<string, number>();
   #inputs: GraphInput[] = [];
   #open = true;
+  readonly #simplify: Simplify | undefined;
+  /** Set while a program is compiled; while a loss is traced, nodes belong to the line that makes them. */
+  origin: Origin | undefined;
 
-  /** Adds a node, or finds the equal one that is there already, and gives its index. */
-  add(
-    op: string,
-    inputs: readonly number[],
-    axis: Axis,
-    kind: Kind,
-    attributes: Readonly<Record<string, number>>,
-    source: string | undefined,
-  ): number {
+  constructor(simplify?: Simplify) {
+    this.#simplify = simplify;
+  }
+
+  /** Number of nodes so far. */
+  get size(): number {
+    return this.#nodes.length;
+  }
+
+  /** Adds a node, or finds one that stands for it, and gives its index. */
+  add(node: NewNode, source?: string): number {
     if (!this.#open) {
       throw new LossError(
         "ERR_TRACE",
-        `${op}: a tensor was used after its loss function had returned`,
+        `${node.op}: a tensor was used after its loss function had returned`,
         source,
       );
     }
-    const numbers = Object.entries(attributes).map(([name, x]) => `${name}=${Object.is(x, -0) ? "-0" : x}`);
-    const key = [op, axis, kind, ...inputs, ...numbers].join(" ");
+    const { op, inputs, axis, kind, attributes } = node;
+    const key = [op, axis, kind, ...inputs, ...Object.entries(attributes).map(nameAndValue)].join(" ");
     const known = this.#known.get(key);
     if (known !== undefined) return known;
-    const index = this.#nodes.push({ op, inputs, attributes, axis, kind, source }) - 1;
+    const index = this.#simplify?.(this, node) ?? this.#push({ ...node, source });
     this.#known.set(key, index);
     return index;
   }
 
+  #push(node: GraphNode): number {
+    const { index = this.#nodes.length, source = node.source } = this.origin ?? {};
+    return this.#nodes.push({ ...node, source, origin: index }) - 1;
+  }
+
   input(name: string, axis: Axis): number {
-    const node =
-      this.#nodes.push({ op: "input", inputs: [], attributes: {}, axis, kind: "number", source: undefined }) -
-      1;
+    const node = this.#push({
+      op: "input",
+      inputs: [],
+      attributes: {},
+      axis,
+      kind: "number",
+      source: undefined,
+    });
     this.#inputs.push({ name, node, axis });
     return node;
   }
 
-  constant(value: number, source: string | undefined): number {
-    return this.add("constant", [], "batch", "number", { value }, source);
+  constant(value: number, source?: string): number {
+    return this.add(
+      { op: "constant", inputs: [], axis: "batch", kind: "number", attributes: { value } },
+      source,
+    );
   }
 
   /** The value of a node broadcast to a finer axis; the node itself if that is its own. */
-  spread(index: number, axis: Axis, source: string | undefined): number {
-    const node = this.node(index);
-    return fineness(node.axis) === fineness(axis)
-      ? index
-      : this.add("spread", [index], axis, node.kind, {}, source);
+  spread(index: number, axis: Axis, source?: string): number {
+    const { axis: own, kind } = this.node(index);
+    if (fineness(own) === fineness(axis)) return index;
+    return this.add({ op: "spread", inputs: [index], axis, kind, attributes: {} }, source);
   }
 
-  node(index: number): GraphNode {
+  node(index: number): ProgramNode {
     return this.#nodes[index]!;
   }
 
+  /** The line that what is traced now comes from. */
+  source(): string | undefined {
+    return this.origin === undefined ? callerSource() : this.origin.source;
+  }
+
   /** What made a node, for messages. */
-  origin(index: number): string {
+  describe(index: number): string {
     const { op, source } = this.node(index);
     const name = this.#inputs.find((input) => input.node === index)?.name;
     return name !== undefined ? `the input ${name}` : source === undefined ? op : `${op} at ${source}`;
   }
 
-  /** Ends the trace: drops what neither the loss nor a metric needs; inputs stay. */
-  finish(loss: number, metrics: readonly { name: string; node: number }[]): Graph {
+  /** Ends the trace and drops what none of the `roots` needs; inputs stay. */
+  finish(roots: readonly number[]): {
+    nodes: ProgramNode[];
+    inputs: GraphInput[];
+    /** The new index of a node that was kept, and, of any other number, how many of the nodes below it were. */
+    at: (old: number) => number;
+  } {
     this.#open = false;
-    const needed = new Set([
-      ...this.#inputs.map((input) => input.node),
-      loss,
-      ...metrics.map((metric) => metric.node),
-    ]);
+    const kept: boolean[] = Array(this.#nodes.length + 1).fill(false);
+    for (const root of [...roots, ...this.#inputs.map(({ node }) => node)]) kept[root] = true;
     for (let index = this.#nodes.length - 1; index >= 0; index--) {
-      if (needed.has(index)) for (const input of this.node(index).inputs) needed.add(input);
+      if (kept[index]) for (const input of this.node(index).inputs) kept[input] = true;
     }
-    const kept = this.#nodes.flatMap((_, index) => (needed.has(index) ? [index] : []));
-    const moved = new Map(kept.map((old, index) => [old, index]));
-    const at = (old: number) => moved.get(old)!;
+    const moved: number[] = [];
+    let count = 0;
+    for (const keep of kept) moved.push(keep ? count++ : count);
+    const at = (old: number) => moved[old]!;
     return {
-      nodes: kept.map((old) => ({ ...this.node(old), inputs: this.node(old).inputs.map(at) })),
+      nodes: this.#nodes
+        .filter((_, index) => kept[index])
+        .map((node) => ({ ...node, inputs: node.inputs.map(at) })),
       inputs: this.#inputs.map((input) => ({ ...input, node: at(input.node) })),
-      loss: at(loss),
-      metrics: metrics.map((metric) => ({ ...metric, node: at(metric.node) })),
+      at,
     };
   }
 }
