@@ -48,13 +48,22 @@ export type { SessionOptions, SessionsApi } from "./client/sessions.ts";
 export type { WireFormat } from "./client/wire.ts";
 export { type Batch, type BatchInput, type BatchOptions, createBatch } from "./engine/batch.ts";
 export { toFloat32 } from "./engine/bfloat16.ts";
-export type { CudaInfo, Dtype, Precision } from "./engine/binding.ts";
+export type { CudaInfo, Dtype, ExecutorName, Precision } from "./engine/binding.ts";
+export type {
+  CheckedElement,
+  CheckedInput,
+  CheckOptions,
+  GradientCheck,
+} from "./engine/check-gradients.ts";
 export {
+  type CheckGradientsOptions,
   createEngine,
   type DeviceName,
   type Engine,
   type EngineInfo,
   type EngineOptions,
+  type Fallback,
+  type InspectOptions,
   type RunOptions,
   type RunResult,
 } from "./engine/engine.ts";
@@ -67,6 +76,7 @@ export {
   NonFiniteError,
 } from "./engine/errors.ts";
 export type { GradientRow, Gradients } from "./engine/gradients.ts";
+export type { InspectedTerm, InspectedValue, Inspection } from "./engine/inspection.ts";
 export { AbortError, InputError, TokengradError } from "./errors.ts";
 export {
   defineLoss,
@@ -75,14 +85,25 @@ export {
   type LossDefinition,
   type LossInput,
   type LossInputs,
+  type LossOutput,
   type LossParams,
   perGroup,
   perSample,
   perToken,
 } from "./loss/define.ts";
 export { LossError, type LossErrorCode } from "./loss/errors.ts";
-export type { Axis, Graph, GraphInput, GraphNode, Kind } from "./loss/graph.ts";
-export type { Mask, Tensor } from "./loss/tensor.ts";
+export type {
+  Axis,
+  Graph,
+  GraphInput,
+  GraphNode,
+  Kind,
+  NamedNode,
+  Program,
+  ProgramNode,
+} from "./loss/graph.ts";
+export { printProgram } from "./loss/print.ts";
+export type { CumsumOptions, Mask, Tensor } from "./loss/tensor.ts";
 export { reinforce } from "./losses/policy-gradient.ts";
 export { type DpoOptions, dpo } from "./losses/preference.ts";
 export type { Reduction } from "./losses/reductions.ts";

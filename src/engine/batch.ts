@@ -42,7 +42,7 @@ export interface BatchContents {
 }
 
 /** A copy of one input for each reading that its shape allows. */
-interface StoredInput {
+export interface StoredInput {
   /** In the batch's precision, packed. */
   readonly token?: Floats;
   readonly sample?: Float64Array;

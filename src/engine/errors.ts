@@ -1,6 +1,6 @@
 // Errors of the engine, and how the addon's plain errors become them.
 import { AbortError, InputError, TokengradError } from "../errors.ts";
-import type { Graph } from "../loss/graph.ts";
+import type { Graph, Program } from "../loss/graph.ts";
 import type { CudaInfo, NativeFault } from "./binding.ts";
 
 /** What stands between the process and a GPU; see `CudaInfo`. */
@@ -44,6 +44,8 @@ interface NonFiniteFacts {
   readonly op?: string | undefined;
   /** `file:line:column` of the code that made the op, where known. */
   readonly source?: string | undefined;
+  /** What the value is the result of, where that is not the op itself but a part of it or of its gradient. */
+  readonly computed?: string | undefined;
   /** The op's operands at this place, for an elementwise op. */
   readonly operands?: readonly number[] | undefined;
   /** Index of the sample, where the value belongs to a token or a sample. */
@@ -52,6 +54,8 @@ interface NonFiniteFacts {
   readonly position?: number | undefined;
   /** Index of the group, where the value belongs to a group. */
   readonly group?: number | undefined;
+  /** All samples that such values began in; empty where one belongs to the whole batch. */
+  readonly samples?: readonly number[];
 }
 
 /** The loss or a gradient is not finite. Names the place and the op where that began. */
@@ -63,12 +67,14 @@ export class NonFiniteError extends TokengradError {
   readonly sample: number | undefined;
   readonly position: number | undefined;
   readonly group: number | undefined;
+  readonly samples: readonly number[];
 
   constructor(what: string, expected: string, facts: NonFiniteFacts) {
     const places = (["group", "sample", "position"] as const).flatMap((name) =>
       facts[name] === undefined ? [] : [`${name} ${facts[name]}`],
     );
-    const from = facts.operands === undefined ? "" : ` = ${facts.op}(${facts.operands.join(", ")})`;
+    const from =
+      facts.operands === undefined ? "" : ` = ${facts.computed ?? facts.op}(${facts.operands.join(", ")})`;
     super(
       "ERR_NON_FINITE",
       `${[what, ...places].join(", ")}: expected ${expected}, got ${facts.value}${from}`,
@@ -80,25 +86,44 @@ export class NonFiniteError extends TokengradError {
     this.sample = facts.sample;
     this.position = facts.position;
     this.group = facts.group;
+    this.samples = facts.samples ?? [];
   }
 }
 
-function nonFiniteError(fault: NativeFault, graph: Graph, dtype: string): NonFiniteError {
-  const { value = Number.NaN, sample, position, group, operands } = fault;
-  const place = { value, sample, position, group };
+/** What was running when the addon failed. */
+export interface Running {
+  readonly program: Program;
+  readonly graph: Graph;
+  readonly dtype: string;
+}
+
+function nonFiniteError(fault: NativeFault, { program, graph, dtype }: Running): NonFiniteError {
+  const { value = Number.NaN, sample, position, group, operands, shared } = fault;
+  const samples = shared === undefined ? (fault.samples ?? []) : [];
+  const place = { value, sample, position, group, samples };
   if (fault.node === undefined) {
     return Number.isFinite(value)
       ? new NonFiniteError("gradient", `a value that ${dtype} can hold`, place)
       : new NonFiniteError("gradient", "a finite value", place);
   }
-  const { op, source } = graph.nodes[fault.node]!;
-  const input = graph.inputs.find(({ node }) => node === fault.node);
-  const what = input?.name ?? (source === undefined ? op : `${op} (at ${source})`);
-  return new NonFiniteError(what, "a finite value", { ...place, op, source, operands });
+  const node = program.nodes[fault.node]!;
+  // The op as the loss wrote it; what computes it may be made of others.
+  const { op, source } = graph.nodes[node.origin]!;
+  const input = program.inputs.find((input) => input.node === fault.node);
+  const part = fault.node < program.forward ? op : `the gradient of ${op}`;
+  const what = input?.name ?? (source === undefined ? part : `${part} (at ${source})`);
+  const own = node.op === op && fault.node < program.forward;
+  return new NonFiniteError(what, "a finite value", {
+    ...place,
+    op,
+    source,
+    operands,
+    computed: own ? undefined : node.op,
+  });
 }
 
 /** The typed error for one that the addon threw or rejected with. `run` tells what was running, if anything was. */
-export function typedError(error: unknown, run?: { readonly graph: Graph; readonly dtype: string }): Error {
+export function typedError(error: unknown, run?: Running): Error {
   const fault = error as NativeFault;
   const { message = String(error) } = fault;
   switch (fault.code) {
@@ -110,8 +135,10 @@ export function typedError(error: unknown, run?: { readonly graph: Graph; readon
       return new AbortError(message);
     case "ERR_GROUP_SIZE":
       return new InputError("groups", message);
+    case "ERR_INDEX":
+      return new InputError("gather", message);
     case "ERR_NON_FINITE":
-      if (run !== undefined) return nonFiniteError(fault, run.graph, run.dtype);
+      if (run !== undefined) return nonFiniteError(fault, run);
       return new NativeError(message, { cause: error });
     default:
       return new NativeError(message, { cause: error });

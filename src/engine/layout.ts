@@ -1,5 +1,6 @@
 // Where the trained tokens of a batch lie, read from its weights and groups.
 import { describe, InputError } from "../errors.ts";
+import type { Axis } from "../loss/graph.ts";
 import { EmptyBatchError } from "./errors.ts";
 import { type Pace, PIECE } from "./pace.ts";
 import { isNumberList, notANumber, type Row } from "./rows.ts";
@@ -21,6 +22,15 @@ export interface Layout {
   /** Samples without a trained token. */
   readonly emptySamples: number;
 }
+
+/** Elements of an axis. */
+export const sizeOf = (layout: Layout, axis: Axis): number =>
+  ({
+    token: layout.tokens,
+    sample: layout.rowLengths.length,
+    group: layout.groupSizes.length,
+    batch: 1,
+  })[axis];
 
 /** Largest number of positions in one row. */
 const MAX_ROW = 2 ** 32 - 1;

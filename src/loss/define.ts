@@ -50,11 +50,11 @@ export interface LossDefinition<
   /** Numbers that may change from step to step, with their defaults. They never cause a new compilation. */
   readonly params?: P;
   /** Computes the loss, a `Tensor<"batch">`, and, if it likes, metrics and more from the same pass. Must not be async. */
-  readonly loss: (args: LossArguments<I, P>) => Tensor<"batch"> | LossResult<M, T, V>;
+  readonly loss: (args: LossArguments<I, P>) => Tensor<"batch"> | LossOutput<M, T, V>;
 }
 
 /** What a loss function may return instead of the bare loss. */
-export interface LossResult<M extends string = string, T extends string = string, V extends string = string> {
+export interface LossOutput<M extends string = string, T extends string = string, V extends string = string> {
   readonly loss: Tensor<"batch">;
   /** Numbers that every run gives beside the loss. */
   readonly metrics?: Readonly<Record<M, Tensor<"batch">>>;
