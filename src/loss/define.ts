@@ -149,15 +149,13 @@ function nodeOf(trace: Trace, what: string, value: unknown, expected = "a tensor
 
 /** The node of a number for the whole batch. */
 function scalarNode(trace: Trace, what: string, value: unknown): number {
-  const node = nodeOf(trace, what, value, 'a Tensor<"batch">');
-  const { kind, axis } = trace.node(node);
-  if (kind !== "number" || axis !== "batch") {
+  if (value instanceof Symbolic && (value.kind !== "number" || value.axis !== "batch")) {
     fail(
       "ERR_LOSS_RESULT",
       `${what}: expected a tensor of axis "batch", got ${describeOperand(value)}; reduce it, for example with .mean()`,
     );
   }
-  return node;
+  return nodeOf(trace, what, value, 'a Tensor<"batch">');
 }
 
 /** The nodes of a record that the loss function returned. */
@@ -182,6 +180,7 @@ function finishGraph(trace: Trace, name: string, returned: unknown): Graph {
   const isRecord =
     typeof returned === "object" &&
     returned !== null &&
+    !Array.isArray(returned) &&
     !(returned instanceof Symbolic) &&
     !(returned instanceof Promise);
   const parts = (isRecord ? returned : { loss: returned }) as Record<string, unknown>;
