@@ -31,6 +31,9 @@ struct Request {
   /// Where the gradients go: one value of `dtype` per position.
   std::span<std::byte> output;
   Dtype dtype;
+  /// Where the values of the program's outputs go, one array each: an element per element of the
+  /// node's axis, packed. Masks become 0 and 1.
+  std::vector<std::span<double>> outputs{};
 };
 
 /// The values of a program's nodes for one request. Shapes are [elements of the node's axis].

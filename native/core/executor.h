@@ -2,6 +2,8 @@
 // libtorch's autograd.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/error.h"
@@ -13,6 +15,15 @@ struct RunResult {
   double loss;
   /// In the order of the program's metrics. May be infinite or NaN.
   std::vector<double> metrics;
+};
+
+/// What an executor computed. The gradient is in the request's output already, the outputs in their
+/// arrays.
+struct Computed {
+  RunResult result;
+  /// The first trained token whose gradient, once of the request's dtype, is not finite.
+  std::optional<int64_t> non_finite_token;
+  double non_finite_value;
 };
 
 /// Runs on the calling thread and libtorch's intra-op threads, and writes the gradients to the

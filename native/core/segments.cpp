@@ -152,18 +152,23 @@ at::Tensor spread(const at::Tensor& values, const Segments& segments, at::Scalar
 }  // namespace portable
 
 Segments::Segments(std::vector<int64_t> offsets, at::Device device)
-    : offsets_(std::move(offsets)), offsets_tensor_(at::tensor(offsets_, at::kLong).to(device)) {}
+    : offsets_(std::move(offsets)), device_(device) {}
+
+const at::Tensor& Segments::offsets_tensor() const {
+  if (!offsets_tensor_.defined()) offsets_tensor_ = at::tensor(offsets_, at::kLong).to(device_);
+  return offsets_tensor_;
+}
 
 int64_t Segments::segment_of(int64_t element) const {
   const auto after = std::upper_bound(offsets_.begin(), offsets_.end(), element);
   return after - offsets_.begin() - 1;
 }
 
-at::Tensor Segments::lengths() const { return offsets_tensor_.diff().to(at::kDouble); }
+at::Tensor Segments::lengths() const { return offsets_tensor().diff().to(at::kDouble); }
 
 at::Tensor Segments::ids() const {
-  return at::arange(count(), offsets_tensor_.options())
-      .repeat_interleave(offsets_tensor_.diff(), /*dim=*/0, elements());
+  return at::arange(count(), offsets_tensor().options())
+      .repeat_interleave(offsets_tensor().diff(), /*dim=*/0, elements());
 }
 
 at::Tensor segment_sum(const at::Tensor& values, const SegmentsPtr& segments) {
