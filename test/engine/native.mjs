@@ -64,4 +64,4 @@ export const newEngine = (threads = 2) => new binding.Engine({ device: "cpu", th
  * Starts a run that takes some hundred milliseconds.
  * @param {NativeEngine} engine
  */
-export const longRun = (engine) => engine.run(binding.compile(chain(60)), request(1 << 20));
+export const longRun = (engine) => engine.run(binding.compile(chain(150)), request(1 << 20));
