@@ -2,6 +2,7 @@
 import type { Tensor } from "../loss/tensor.ts";
 import { checkNames } from "../names.ts";
 import { checkChoice, checkFlag, checkNumber, checkObject } from "./options.ts";
+import { straightThrough } from "./pieces.ts";
 
 type Tokens = Tensor<"token">;
 
@@ -10,6 +11,7 @@ const k2 = (delta: Tokens) => delta.square().mul(0.5);
 /** `exp(-delta) + delta - 1`, which keeps its digits where `delta` is small. */
 const k3 = (delta: Tokens) => delta.neg().expm1().add(delta);
 const within = (x: Tokens, bound: number) => x.clamp(-bound, bound);
+const k3Clamped = (delta: Tokens) => within(k3(within(delta, 20)), 10);
 
 /**
  * With `delta = l - f`, policy against reference (Schulman, "Approximating KL divergence", 2020):
@@ -23,7 +25,7 @@ const within = (x: Tokens, bound: number) => x.clamp(-bound, bound);
  * | `k3_clamp20_10` | k3 of delta within 20, itself within 10 | 0 beyond | verl `low_var_kl` |
  * | `k3_clamp10` | k3 of delta within 10 | 0 beyond | xorl |
  * | `k1_out10`, `k2_out10`, `k3_out10` | the plain one within 10 | 0 beyond | OpenRLHF |
- * | `k3_plus` | k3 | delta, that of k2 | verl `k3+` |
+ * | `k3_plus` | `k3_clamp20_10` | delta, that of `k2` | verl and xorl `k3+` |
  *
  * All but `abs` have the divergence as their mean over samples of the policy; of the slopes only that of `k2` has the
  * divergence's gradient as its mean. One token that the policy dropped and the reference likes can own a batch by the plain
@@ -36,12 +38,12 @@ const ESTIMATORS = {
   abs: (delta) => delta.abs(),
   k2,
   k3,
-  k3_clamp20_10: (delta) => within(k3(within(delta, 20)), 10),
+  k3_clamp20_10: k3Clamped,
   k3_clamp10: (delta) => k3(within(delta, 10)),
   k1_out10: (delta) => within(k1(delta), 10),
   k2_out10: (delta) => within(k2(delta), 10),
   k3_out10: (delta) => within(k3(delta), 10),
-  k3_plus: (delta) => k2(delta).sub(k2(delta).detach()).add(k3(delta).detach()),
+  k3_plus: (delta) => straightThrough(k2(delta), k3Clamped(delta)),
 } satisfies Record<string, (delta: Tokens) => Tokens>;
 
 /** Estimate of the divergence of the policy from the reference at each token, in nats. */

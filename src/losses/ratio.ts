@@ -2,6 +2,7 @@
 import { InputError } from "../errors.ts";
 import type { Tensor } from "../loss/tensor.ts";
 import { checkChoice, checkNumber } from "./options.ts";
+import { straightThrough } from "./pieces.ts";
 import { sampleMean } from "./reductions.ts";
 
 type Tokens = Tensor<"token">;
@@ -54,9 +55,6 @@ export function checkLogRatio(
   if (logRatioClamp !== undefined) checkNumber(`${path}.logRatioClamp`, logRatioClamp, { above: 0 });
   checkChoice(`${path}.clampGradient`, clampGradient, CLAMP_GRADIENTS);
 }
-
-/** `value` with the gradient of `x`. */
-export const straightThrough = (x: Tokens, value: Tokens): Tokens => x.sub(x.detach()).add(value.detach());
 
 /** The log-ratio at a level. That of a sequence varies over samples; it is used as if over tokens. */
 export function levelled(logRatio: Tokens, weights: Tokens, level: RatioLevel): Tokens {

@@ -12,7 +12,7 @@ import {
   sequenceMetrics,
   smoothedLogistic,
 } from "./pairs.ts";
-import { belowZero } from "./probability.ts";
+import { belowZero } from "./pieces.ts";
 import { sampleMean, sampleSum } from "./reductions.ts";
 
 type Scalar = Tensor<"batch">;

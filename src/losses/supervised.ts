@@ -2,7 +2,7 @@
 import { defineLoss, perToken } from "../loss/define.ts";
 import { checkNames } from "../names.ts";
 import { checkNumber } from "./options.ts";
-import { belowZero } from "./probability.ts";
+import { belowZero } from "./pieces.ts";
 import { checkReduction, type Reduction } from "./reductions.ts";
 
 /** What the losses without further options take. */

@@ -2,8 +2,8 @@
 import type { Mask, Tensor } from "../loss/tensor.ts";
 import type { KlOptions } from "./kl.ts";
 import { checkChoice, checkNumber } from "./options.ts";
+import { belowZero } from "./pieces.ts";
 import { type PolicyOptions, type PolicyTerms, policyLoss } from "./policy.ts";
-import { belowZero } from "./probability.ts";
 
 type MaybeKl = KlOptions | undefined;
 

@@ -1,4 +1,4 @@
-// What several losses do with probabilities of tokens and sequences.
+// What several losses do to values or gradients of log-probabilities.
 import type { Axis } from "../loss/graph.ts";
 import type { Tensor } from "../loss/tensor.ts";
 
@@ -8,3 +8,7 @@ import type { Tensor } from "../loss/tensor.ts";
  */
 export const belowZero = <A extends Axis>(x: Tensor<A>): Tensor<A> =>
   x.clamp(undefined, -1e-6) as unknown as Tensor<A>;
+
+/** `value` with the gradient of `x`. */
+export const straightThrough = (x: Tensor<"token">, value: Tensor<"token">): Tensor<"token"> =>
+  x.sub(x.detach()).add(value.detach());
