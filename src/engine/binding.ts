@@ -34,7 +34,7 @@ export interface NativeProgramSpec {
  * node through libtorch. `autograd`: the loss node by node, its gradient by libtorch's autograd; the program's own
  * gradient is not computed, nor outputs that belong to it.
  */
-export type Executor = "fused" | "torch" | "autograd";
+export type ExecutorName = "fused" | "torch" | "autograd";
 
 export type Precision = "float32" | "float64";
 export type Dtype = "float32" | "bfloat16" | "float64";
@@ -60,7 +60,7 @@ export interface NativeRequest {
   readonly dtype: Dtype;
   /** One array per output of the program, written like `output`: one value per element of its axis, 0 and 1 of a mask. */
   readonly outputs: readonly Float64Array[];
-  readonly executor: Executor;
+  readonly executor: ExecutorName;
 }
 
 export interface NativeResult {

@@ -113,7 +113,7 @@ describe("checkGradients", () => {
         loss: Math.exp(x) + Math.exp(y),
         metrics: [],
         gradients: Float64Array.of(0, Math.exp(x), Math.exp(y) * 1.01).buffer,
-        outputs: [new Float64Array(2)],
+        outputs: [new Float64Array(2), new Float64Array(2)],
       };
     };
     const inputs = [Float64Array.of(-1, -2), Float64Array.of(1, 1)];

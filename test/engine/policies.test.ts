@@ -41,7 +41,7 @@ describe.each(EXECUTIONS)("on $executor in $precision", ({ executor, precision }
       position: 0,
       operands: [800],
       samples: [2],
-      source: expect.stringMatching(/policies\.test\.ts:16:\d+$/),
+      source: expect.stringMatching(/policies\.test\.ts:15:\d+$/),
     });
   });
 
