@@ -47,7 +47,7 @@ const ESTIMATORS = {
 } satisfies Record<string, (delta: Tokens) => Tokens>;
 
 /** Estimate of the divergence of the policy from the reference at each token, in nats. */
-export const kl = (logprobs: Tokens, reference: Tokens, estimator: KlEstimator): Tokens =>
+export const klEstimate = (logprobs: Tokens, reference: Tokens, estimator: KlEstimator): Tokens =>
   ESTIMATORS[estimator](logprobs.sub(reference));
 
 export interface KlOptions {

@@ -1,7 +1,7 @@
 // Penalties to add to other losses; each is a loss of its own too.
 import { defineLoss, perToken } from "../loss/define.ts";
 import { checkNames } from "../names.ts";
-import { checkKl, type KlOptions, kl } from "./kl.ts";
+import { checkKl, type KlOptions, klEstimate } from "./kl.ts";
 import { checkChoice, checkNumber } from "./options.ts";
 import { checkReduction, type Reduction } from "./reductions.ts";
 
@@ -24,7 +24,7 @@ export function klPenalty(options: KlPenaltyOptions = {}) {
     inputs: { reference: perToken(), ...(timesRatio && { old: perToken() }) },
     params: { coef, ...params },
     loss: ({ logprobs, weights, reference, old, coef, ...args }) => {
-      const estimate = kl(logprobs, reference, estimator);
+      const estimate = klEstimate(logprobs, reference, estimator);
       const weighed = old === undefined ? estimate : estimate.scale(logprobs.sub(old).exp());
       const divergence = reduce(weighed, weights, args);
       return { loss: divergence.mul(coef), metrics: { kl: divergence } };

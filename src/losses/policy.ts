@@ -9,7 +9,7 @@ import {
 } from "../loss/define.ts";
 import type { Tensor } from "../loss/tensor.ts";
 import { checkNames } from "../names.ts";
-import { checkKl, type KlOptions, kl } from "./kl.ts";
+import { checkKl, type KlOptions, klEstimate } from "./kl.ts";
 import { checkChoice, checkNumber } from "./options.ts";
 import {
   checkLogRatio,
@@ -165,7 +165,7 @@ export function ratioLoss<K extends MaybeKl, M extends string = never, P extends
       };
       if (penalty === undefined) return { loss: policy, metrics: watched };
 
-      const estimate = kl(logprobs, reference!, penalty.estimator);
+      const estimate = klEstimate(logprobs, reference!, penalty.estimator);
       const divergence = reduce(penalty.timesRatio ? estimate.scale(ratio) : estimate, weights, given);
       const cost = divergence.mul(klCoef!);
       return {
