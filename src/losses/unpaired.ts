@@ -59,8 +59,7 @@ export function kto(options: KtoOptions = {}) {
       const logRatio = sampleSum(logprobs.sub(reference), weights);
       const kl = meanWhere(labels.eq(0), logRatio).maximum(0).detach();
       const gain = logRatio.sub(type === "kto" ? kl : 0).mul(beta);
-      // 1 - sigmoid(x) is sigmoid(-x), which keeps its digits in the tail; without baseline the reward of an undesirable
-      // sample falls to 0 as sigmoid(x), which is the same.
+      // 1 - sigmoid(x) is sigmoid(-x), which keeps its digits in the tail.
       const value = labels
         .gt(0)
         .where(gain.neg().sigmoid().mul(desirableWeight), gain.sigmoid().mul(undesirableWeight));
