@@ -20,7 +20,7 @@ export const EXECUTIONS: readonly { readonly executor: EngineName; readonly prec
   { executor: "cuda", precision: "float64" },
 ];
 
-/** One engine for each, for the tests of one file. Those named "... cuda in ..." are skipped where there is no GPU. */
+/** One engine for each, for the tests of one file. Those with "cuda" in their names are skipped where there is no GPU. */
 export function useEngines(): Record<EngineName, Engine> {
   const engines = {} as Record<EngineName, Engine>;
   beforeAll(async () => {
@@ -29,7 +29,7 @@ export function useEngines(): Record<EngineName, Engine> {
       engines[executor] = await createEngine({ device: "cpu", executor });
     }
   });
-  beforeEach(({ task, skip }) => skip(NO_GPU !== undefined && / cuda in /.test(task.fullName), NO_GPU));
+  beforeEach(({ task, skip }) => skip(NO_GPU !== undefined && /\bcuda\b/.test(task.fullName), NO_GPU));
   afterAll(() => {
     for (const engine of Object.values(engines)) engine.dispose();
   });
