@@ -24,6 +24,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
     exports.Set("libtorchVersion", loaded_version());
     exports.Set("availableCpus", available_cpus());
     exports.Set("compile", Napi::Function::New<compile>(env, "compile"));
+    exports.Set("lacking", Napi::Function::New<lacking>(env, "lacking"));
     exports.Set("Engine", Engine::define(env));
     return exports;
   });

@@ -25,6 +25,14 @@ Dtype dtype_of(const Reader& reader) {
   reader.refuse("\"float32\", \"bfloat16\" or \"float64\"");
 }
 
+Executor executor_of(const Reader& reader) {
+  const std::string name = reader.text();
+  if (name == "fused") return Executor::kFused;
+  if (name == "torch") return Executor::kTorch;
+  if (name == "autograd") return Executor::kAutograd;
+  reader.refuse("\"fused\", \"torch\" or \"autograd\"");
+}
+
 /// Reads a request whose memory stays in JavaScript's hands, and keeps each part of that memory.
 Request request_of(const Reader& given, std::vector<Napi::Reference<Napi::Value>>& kept) {
   const auto keep = [&kept](const Reader& reader, auto read) {
@@ -44,6 +52,10 @@ Request request_of(const Reader& given, std::vector<Napi::Reference<Napi::Value>
     request.inputs.push_back(keep(inputs[i], &Reader::floats));
   }
   request.output = keep(given["output"], &Reader::bytes);
+  const Reader outputs = given["outputs"];
+  for (uint32_t i = 0; i < outputs.length(); ++i) {
+    request.outputs.push_back(keep(outputs[i], &Reader::float64s));
+  }
   return request;
 }
 
@@ -191,11 +203,13 @@ Napi::Value Engine::run(const Napi::CallbackInfo& info) {
     if (disposed_) throw Error("ERR_DISPOSED", "the engine is disposed");
     auto program = program_of(Reader(info[0], "program"));
     std::vector<Napi::Reference<Napi::Value>> kept;
-    Request request = request_of(Reader(info[1], "request"), kept);
+    const Reader given(info[1], "request");
+    const Executor executor = executor_of(given["executor"]);
+    Request request = request_of(given, kept);
     return submit(info.Env(), std::move(kept),
-                  [program = std::move(program), request = std::move(request),
+                  [program = std::move(program), request = std::move(request), executor,
                    device = device_](const CancelFlag& cancel) -> Outcome {
-                    return run_program(*program, request, *device, cancel);
+                    return run_program(*program, request, executor, *device, cancel);
                   });
   });
 }

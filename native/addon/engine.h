@@ -55,7 +55,7 @@ class Engine : public Napi::ObjectWrap<Engine> {
   struct Pending {
     Napi::Promise::Deferred deferred;
     std::shared_ptr<Job> job;
-    /// The arrays that the job reads and the buffer it writes.
+    /// The arrays that the job reads, and those it writes.
     std::vector<Napi::Reference<Napi::Value>> kept;
   };
 

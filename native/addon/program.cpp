@@ -10,7 +10,7 @@ namespace {
 constexpr napi_type_tag kTag = {0x9d1f0f6a52c84c0b, 0xb9a3f2f4f8f64f0e};
 constexpr uint32_t kMaxIndex = 0x7fffffff;
 
-using Handle = std::shared_ptr<const Program>;
+using Handle = std::shared_ptr<const Compiled>;
 
 Axis axis_of(const Reader& reader) {
   const std::string name = reader.text();
@@ -59,8 +59,11 @@ Napi::Value compile(const Napi::CallbackInfo& info) {
     spec.variable = given["variable"].whole(0, kMaxIndex);
     spec.loss = given["loss"].whole(0, kMaxIndex);
     spec.metrics = indices_of(given["metrics"]);
+    spec.gradient = given["gradient"].whole(0, kMaxIndex);
+    spec.forward = given["forward"].whole(0, kMaxIndex);
+    spec.outputs = indices_of(given["outputs"]);
 
-    auto handle = std::make_unique<Handle>(std::make_shared<const Program>(spec));
+    auto handle = std::make_unique<Handle>(std::make_shared<const Compiled>(spec));
     auto external = Napi::External<Handle>::New(info.Env(), handle.get(),
                                                 [](Napi::Env, Handle* done) { delete done; });
     handle.release();
@@ -69,7 +72,17 @@ Napi::Value compile(const Napi::CallbackInfo& info) {
   });
 }
 
-std::shared_ptr<const Program> program_of(const Reader& handle) {
+Napi::Value lacking(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&]() -> Napi::Value {
+    const auto compiled = program_of(Reader(info[0], "program"));
+    const std::vector<std::string>& names = compiled->plan.lacking();
+    Napi::Array array = Napi::Array::New(info.Env(), names.size());
+    for (uint32_t i = 0; i < names.size(); ++i) array.Set(i, names[i]);
+    return array;
+  });
+}
+
+std::shared_ptr<const Compiled> program_of(const Reader& handle) {
   const Napi::Value value = handle.value();
   if (!value.IsExternal() || !value.As<Napi::External<Handle>>().CheckTypeTag(&kTag)) {
     handle.refuse("a compiled program");

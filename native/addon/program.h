@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "addon/reader.h"
-#include "core/program.h"
+#include "core/executor.h"
 
 namespace tokengrad {
 
@@ -14,7 +14,11 @@ namespace tokengrad {
 /// of.
 Napi::Value compile(const Napi::CallbackInfo& info);
 
+/// `lacking(program)`: names of the program's ops that the fused executor has no kernel for; it
+/// runs a program only if there are none.
+Napi::Value lacking(const Napi::CallbackInfo& info);
+
 /// The program behind a handle. Throws `ERR_REQUEST` if it is none.
-std::shared_ptr<const Program> program_of(const Reader& handle);
+std::shared_ptr<const Compiled> program_of(const Reader& handle);
 
 }  // namespace tokengrad

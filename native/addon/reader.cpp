@@ -110,6 +110,12 @@ InputData Reader::floats() const {
   refuse("a Float32Array or a Float64Array");
 }
 
+std::span<double> Reader::float64s() const {
+  const View view = typed_array("a Float64Array");
+  if (view.type != napi_float64_array) refuse("a Float64Array");
+  return {static_cast<double*>(view.data), view.length};
+}
+
 std::span<std::byte> Reader::bytes() const {
   if (!is_fixed(value_)) refuse("an ArrayBuffer of fixed size");
   auto buffer = value_.As<Napi::ArrayBuffer>();

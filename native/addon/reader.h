@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "core/evaluation.h"
+#include "core/request.h"
 
 namespace tokengrad {
 
@@ -34,6 +34,7 @@ class Reader {
   /// buffer is transferred.
   std::span<const uint32_t> uint32s() const;
   InputData floats() const;
+  std::span<double> float64s() const;
   std::span<std::byte> bytes() const;
 
   Napi::Value value() const { return value_; }

@@ -87,6 +87,10 @@ void rank(std::span<const T> values, Offsets segments, std::span<T> out) {
   });
 }
 
+void check_index(std::span<const double> index, size_t size) {
+  for (size_t i = 0; i < index.size(); ++i) checked_index(index, i, size);
+}
+
 void gather(std::span<const double> values, std::span<const double> index, std::span<double> out) {
   for (size_t i = 0; i < index.size(); ++i) {
     out[i] = values[checked_index(index, i, values.size())];

@@ -39,11 +39,14 @@ void argsort(std::span<const double> values, Offsets segments, std::span<double>
 template <typename T>
 void rank(std::span<const T> values, Offsets segments, std::span<T> out);
 
-/// out[i] = values[index[i]]. Throws `ERR_INDEX` (facts `element`, `value`, `size`) where an index
-/// is not a whole number below the number of values.
+/// Throws `ERR_INDEX` (facts `element`, `value`, `size`) where an index is not a whole number below
+/// `size`.
+void check_index(std::span<const double> index, size_t size);
+
+/// out[i] = values[index[i]]. Throws as `check_index` does.
 void gather(std::span<const double> values, std::span<const double> index, std::span<double> out);
 
-/// out[index[i]] += values[i], from zeros, in the order of i. Throws as `gather` does.
+/// out[index[i]] += values[i], from zeros, in the order of i. Throws as `check_index` does.
 void scatter_add(std::span<const double> values, std::span<const double> index,
                  std::span<double> out);
 

@@ -1,12 +1,15 @@
 // Computes the nodes of a program, one after the other, with libtorch.
 #include "core/evaluation.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 
 #include <sstream>
 
+#include "core/array_ops.h"
 #include "core/error.h"
+#include "core/staging.h"
 
 namespace tokengrad {
 
@@ -17,30 +20,13 @@ Evaluation::Evaluation(const Program& program, const Layout& layout, const Reque
       precision_(request.precision),
       device_(device),
       values_(program.nodes().size()) {
-  if (request.inputs.size() != program.inputs().size()) {
-    throw Error("ERR_REQUEST", "inputs: expected " + std::to_string(program.inputs().size()) +
-                                   " arrays, got " + std::to_string(request.inputs.size()));
+  check_request(program, layout, request);
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const InputData& input = request.inputs[i];
+    // Never written to: no op of a program is in place.
+    values_[program.inputs()[i]] =
+        upload(at::from_blob(const_cast<void*>(input.data), {input.size}, input.dtype), device);
   }
-  for (size_t i = 0; i < request.inputs.size(); ++i) bind_input(i, request.inputs[i]);
-}
-
-void Evaluation::bind_input(size_t place, const InputData& input) {
-  const Node& node = program_.nodes()[program_.inputs()[place]];
-  const int64_t size = layout_.size(node.axis);
-  if (input.size != size || input.dtype != dtype_of(node)) {
-    throw Error("ERR_REQUEST",
-                "inputs[" + std::to_string(place) + "]: expected " + std::to_string(size) +
-                    " values of " + c10::toString(dtype_of(node)) + ", got " +
-                    std::to_string(input.size) + " of " + c10::toString(input.dtype));
-  }
-  // Never written to: no op of a program is in place.
-  values_[program_.inputs()[place]] =
-      at::from_blob(const_cast<void*>(input.data), {size}, input.dtype).to(device_);
-}
-
-at::ScalarType Evaluation::dtype_of(const Node& node) const {
-  if (node.kind == Kind::kMask) return at::kBool;
-  return node.axis == Axis::kToken ? precision_ : at::kDouble;
 }
 
 const at::Tensor& Evaluation::compute(size_t node) {
@@ -53,37 +39,55 @@ void Evaluation::release(size_t node) {
 }
 
 at::Tensor Evaluation::apply(const Node& node) const {
-  if (node.op == Op::kAten) return call(node);
-  if (node.op == Op::kConstant) {
-    return at::full({1}, node.value, at::TensorOptions(at::kDouble).device(device_));
-  }
-  const Axis from = program_.nodes()[node.inputs[0]].axis;
-  const Kind kind = program_.nodes()[node.inputs[0]].kind;
-  const at::Tensor& values = values_[node.inputs[0]];
+  const auto operand = [&](size_t place) -> const at::Tensor& {
+    return values_[node.inputs[place]];
+  };
+  const auto axis = [&] { return program_.nodes()[node.inputs[0]].axis; };
+  const auto samples = [&]() -> const Segments& {
+    return *layout_.segments(Axis::kToken, Axis::kSample);
+  };
   switch (node.op) {
+    case Op::kInput:
+      break;  // bound, never computed
+    case Op::kConstant:
+      return at::full({1}, node.attribute("value"), at::TensorOptions(at::kDouble).device(device_));
     case Op::kSpread:
-      return spread(values, from, node.axis, dtype_of(node));
+      return spread(operand(0), axis(), node.axis, dtype_of(node, precision_));
     case Op::kIndicator:
-      return values.to(dtype_of(node));
+      return operand(0).to(dtype_of(node, precision_));
     case Op::kSum:
-      return sum(values, from, node.axis);
-    case Op::kMean:
-      return sum(values, from, node.axis)
-          .div(layout_.segments(from, node.axis)->lengths().clamp_min_(1));
     case Op::kMax:
-      return segment_max(values, layout_.segments(from, node.axis));
     case Op::kMin:
-      return segment_min(values, layout_.segments(from, node.axis));
-    case Op::kLogsumexp:
-      return segment_logsumexp(values, layout_.segments(from, node.axis));
+      return reduce(node.op, operand(0), axis(), node.axis);
     case Op::kCount:
-      return kind == Kind::kMask ? sum(values, from, node.axis)
-                                 : layout_.segments(from, node.axis)->lengths();
-    case Op::kMember:
-      return member(values, node.index);
-    default:
-      throw Error("ERR_NATIVE", "internal: an op without a rule");
+      return program_.nodes()[node.inputs[0]].kind == Kind::kMask
+                 ? reduce(Op::kSum, operand(0), axis(), node.axis)
+                 : layout_.segments(axis(), node.axis)->lengths();
+    case Op::kMembers:
+      return members(static_cast<int64_t>(node.attribute("index")));
+    case Op::kGather:
+      return gather(operand(0), operand(1));
+    case Op::kScatter:
+      return scatter_add(operand(0), operand(1), layout_.size(node.axis));
+    case Op::kArgsort:
+      return argsort(operand(0), within(node));
+    case Op::kRank:
+      return rank(operand(0), within(node));
+    case Op::kCumsum:
+      return cumsum(operand(0), samples(),
+                    {.reverse = node.attribute("reverse") != 0,
+                     .exclusive = node.attribute("exclusive") != 0,
+                     .discount = node.attribute("discount")});
+    case Op::kShift:
+      return shift(operand(0), samples(), static_cast<int64_t>(node.attribute("offset")));
+    case Op::kScale:
+      return scale(operand(0), operand(1));
+    case Op::kUnscale:
+      return unscale(operand(0), operand(1));
+    case Op::kElementwise:
+      return call(node);
   }
+  throw Error("ERR_NATIVE", "internal: an op without a rule");
 }
 
 at::Tensor Evaluation::call(const Node& node) const {
@@ -91,13 +95,14 @@ at::Tensor Evaluation::call(const Node& node) const {
   operands.reserve(node.inputs.size());
   for (const size_t input : node.inputs) operands.push_back(values_[input]);
   at::Tensor result = (*node.call)(operands);
+  const at::ScalarType dtype = dtype_of(node, precision_);
   if (result.dim() != 1 || result.size(0) != layout_.size(node.axis) ||
-      result.scalar_type() != dtype_of(node)) {
+      result.scalar_type() != dtype) {
     std::ostringstream got;
     got << result.sizes() << " of " << result.scalar_type();
     throw Error("ERR_PROGRAM", node.call->name() + ": expected [" +
                                    std::to_string(layout_.size(node.axis)) + "] of " +
-                                   c10::toString(dtype_of(node)) + ", got " + got.str());
+                                   c10::toString(dtype) + ", got " + got.str());
   }
   return result;
 }
@@ -117,29 +122,27 @@ at::Tensor Evaluation::spread(const at::Tensor& values, Axis from, Axis to,
   return segment_spread(values, layout_.segments(to, from), dtype);
 }
 
-at::Tensor Evaluation::sum(const at::Tensor& values, Axis from, Axis to) const {
-  if (from == Axis::kToken && to != Axis::kSample) {
-    return sum(segment_sum(values, layout_.segments(from, Axis::kSample)), Axis::kSample, to);
+at::Tensor Evaluation::reduce(Op op, const at::Tensor& values, Axis from, Axis to) const {
+  // By way of the samples, to share the work out among threads. An extreme with a gradient goes the
+  // straight way: ties share it equally over the whole segment.
+  const bool straight = op != Op::kSum && values.requires_grad();
+  if (from == Axis::kToken && to != Axis::kSample && !straight) {
+    return reduce(op, reduce(op, values, from, Axis::kSample), Axis::kSample, to);
   }
-  return segment_sum(values, layout_.segments(from, to));
+  const SegmentsPtr& segments = layout_.segments(from, to);
+  if (op == Op::kSum) return segment_sum(values, segments);
+  return op == Op::kMax ? segment_max(values, segments) : segment_min(values, segments);
 }
 
-at::Tensor Evaluation::member(const at::Tensor& values, int64_t index) const {
-  const std::span<const uint32_t> sizes = layout_.group_sizes();
-  for (size_t group = 0; group < sizes.size(); ++group) {
-    if (index < sizes[group]) continue;
-    throw Error("ERR_GROUP_SIZE",
-                "member(" + std::to_string(index) + "), group " + std::to_string(group) +
-                    ": expected at least " + std::to_string(index + 1) + " samples, got " +
-                    std::to_string(sizes[group]),
-                {{"index", static_cast<double>(index)},
-                 {"group", static_cast<double>(group)},
-                 {"size", static_cast<double>(sizes[group])}});
-  }
-  const at::Tensor first = layout_.segments(Axis::kSample, Axis::kGroup)
-                               ->offsets_tensor()
-                               .narrow(0, 0, layout_.size(Axis::kGroup));
-  return values.index_select(0, first.add(index));
+at::Tensor Evaluation::members(int64_t index) const {
+  const at::Tensor numbers = at::empty({layout_.size(Axis::kGroup)}, at::kDouble);
+  tokengrad::members(layout_.group_sizes(), index,
+                     {numbers.data_ptr<double>(), static_cast<size_t>(numbers.numel())});
+  return upload(numbers, device_);
+}
+
+const Segments& Evaluation::within(const Node& node) const {
+  return *layout_.segments(node.axis, static_cast<Axis>(node.attribute("within")));
 }
 
 }  // namespace tokengrad

@@ -3,61 +3,40 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-#include <span>
 #include <vector>
 
 #include "core/layout.h"
 #include "core/program.h"
-#include "core/scatter.h"
+#include "core/request.h"
 
 namespace tokengrad {
-
-/// Numbers of one input: `size` values of `dtype` (float32 or float64) at `data`, read in place.
-struct InputData {
-  const void* data;
-  int64_t size;
-  at::ScalarType dtype;
-};
-
-/// All that one run of a program needs. The memory it points at must stay until the run has ended.
-struct Request {
-  LayoutSpec layout;
-  /// In the order of the program's inputs. Token inputs are of `precision`, all others float64.
-  std::vector<InputData> inputs;
-  /// Type of all token values: float32 or float64. Sample, group and batch values are always
-  /// float64.
-  at::ScalarType precision;
-  /// Where the gradients go: one value of `dtype` per position.
-  std::span<std::byte> output;
-  Dtype dtype;
-};
 
 /// The values of a program's nodes for one request. Shapes are [elements of the node's axis].
 class Evaluation {
  public:
-  /// Throws `ERR_REQUEST` if the inputs do not fit the program and the layout.
+  /// Throws `ERR_REQUEST` if the request does not fit the program and the layout.
   Evaluation(const Program& program, const Layout& layout, const Request& request,
              at::Device device);
 
   /// The input that is differentiated; its history is recorded if it requires a gradient.
   const at::Tensor& variable() const { return values_[program_.inputs()[program_.variable()]]; }
-  /// Computes a node from the values before it, which must still be there.
+  /// Computes a node from the values before it, which must still be there. Throws `ERR_INDEX` and
+  /// `ERR_GROUP_SIZE` as the ops of `arrays.h` do.
   const at::Tensor& compute(size_t node);
   /// Lets go of what no node after this one needs.
   void release(size_t node);
 
   const at::Tensor& value(size_t node) const { return values_[node]; }
+  const Program& program() const { return program_; }
   const Layout& layout() const { return layout_; }
 
  private:
-  at::ScalarType dtype_of(const Node& node) const;
   at::Tensor apply(const Node& node) const;
   at::Tensor call(const Node& node) const;
   at::Tensor spread(const at::Tensor& values, Axis from, Axis to, at::ScalarType dtype) const;
-  at::Tensor sum(const at::Tensor& values, Axis from, Axis to) const;
-  at::Tensor member(const at::Tensor& values, int64_t index) const;
-  void bind_input(size_t place, const InputData& input);
+  at::Tensor reduce(Op op, const at::Tensor& values, Axis from, Axis to) const;
+  at::Tensor members(int64_t index) const;
+  const Segments& within(const Node& node) const;
 
   const Program& program_;
   const Layout& layout_;

@@ -1,11 +1,15 @@
-// The `torch` executor: runs a program node by node through libtorch and differentiates it by
-// libtorch's autograd.
+// Runs programs: by the executor that is asked for, and with an explanation where the result is not
+// finite.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/error.h"
-#include "core/evaluation.h"
+#include "core/fused/plan.h"
+#include "core/program.h"
+#include "core/request.h"
 
 namespace tokengrad {
 
@@ -15,13 +19,36 @@ struct RunResult {
   std::vector<double> metrics;
 };
 
-/// Runs on the calling thread and libtorch's intra-op threads, and writes the gradients to the
-/// request's output. Throws
-/// - `ERR_REQUEST` if the request does not fit the program,
-/// - `ERR_GROUP_SIZE` (facts `index`, `group`, `size`) where a group is too small for `member`,
+/// What an executor computed. The gradient is in the request's output already, the values of the
+/// program's outputs are in their arrays.
+struct Computed {
+  RunResult result;
+  /// The first trained token whose gradient, once of the request's dtype, is not finite.
+  std::optional<int64_t> non_finite_token;
+  /// That gradient before it was stored.
+  double non_finite_value;
+};
+
+enum class Executor : uint8_t { kFused, kTorch, kAutograd };
+
+/// A program made ready for every executor.
+struct Compiled {
+  explicit Compiled(const ProgramSpec& spec) : program(spec), plan(program) {}
+
+  Program program;
+  fused::Plan plan;
+};
+
+/// Runs on the calling thread and libtorch's intra-op threads, and writes the gradients and outputs
+/// to the request's arrays. The fused executor computes in float32 on the CPU and lacks some ops;
+/// what it cannot run goes to the torch executor. Throws
+/// - `ERR_REQUEST` if the request does not fit the program, or asks autograd for outputs of the
+///   gradient's part,
+/// - `ERR_GROUP_SIZE` (facts `index`, `group`, `size`) where a group is too small for `members`,
+/// - `ERR_INDEX` (facts `element`, `value`, `size`) where an index is out of range,
 /// - `ERR_NON_FINITE` if the loss or a gradient is not finite; see `non_finite.h` for its facts,
 /// - `ERR_ABORTED` soon after `cancel` is set.
-RunResult run_program(const Program& program, const Request& request, at::Device device,
-                      const CancelFlag& cancel);
+RunResult run_program(const Compiled& compiled, const Request& request, Executor executor,
+                      at::Device device, const CancelFlag& cancel);
 
 }  // namespace tokengrad

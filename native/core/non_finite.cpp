@@ -1,50 +1,20 @@
-// Finds out where a value that is not finite came from.
+// Explains why the result of a run is not finite.
 #include "core/non_finite.h"
 
 #include <ATen/core/grad_mode.h>
 
+#include <bit>
 #include <cmath>
+#include <cstring>
+
+#include "core/culprits.h"
+#include "core/evaluation.h"
 
 namespace tokengrad {
 namespace {
 
 double at_index(const at::Tensor& values, int64_t index) {
   return values[index].to(at::kDouble).item<double>();
-}
-
-/// An infinite constant, such as the missing bound of a clamp, is what the loss says and no fault
-/// by itself.
-bool is_constant(const Program& program, size_t index) {
-  const Node& node = program.nodes()[index];
-  return node.op == Op::kConstant ||
-         (node.op == Op::kSpread && is_constant(program, node.inputs[0]));
-}
-
-/// Where a node's value is not finite although all it was computed from is. bool, [elements of the
-/// node's axis].
-at::Tensor faults_of(const Program& program, const Evaluation& evaluation, size_t index) {
-  const Node& node = program.nodes()[index];
-  at::Tensor faults = evaluation.value(index).isfinite().logical_not();
-  for (const size_t input : node.inputs) {
-    if (!faults.any().item<bool>()) break;
-    const Node& operand = program.nodes()[input];
-    if (operand.kind == Kind::kMask || is_constant(program, input)) continue;
-    at::Tensor finite = evaluation.value(input).isfinite();
-    if (operand.axis < node.axis) {
-      finite =
-          segment_spread(finite, evaluation.layout().segments(node.axis, operand.axis), at::kBool);
-    } else if (operand.axis > node.axis) {
-      const SegmentsPtr& segments = evaluation.layout().segments(operand.axis, node.axis);
-      finite = segment_sum(finite.logical_not(), segments).eq(0);
-    }
-    faults = faults.logical_and(finite);
-  }
-  return faults;
-}
-
-/// The element of each axis that a token belongs to.
-int64_t element_of(const Layout& layout, int64_t token, Axis axis) {
-  return axis == Axis::kToken ? token : layout.segments(Axis::kToken, axis)->segment_of(token);
 }
 
 Error::Facts place_of(const Layout& layout, Axis axis, int64_t element) {
@@ -56,56 +26,94 @@ Error::Facts place_of(const Layout& layout, Axis axis, int64_t element) {
           {"position", static_cast<double>(place.position)}};
 }
 
-Error source_error(const Program& program, const Evaluation& evaluation, size_t index,
-                   int64_t element) {
-  const Node& node = program.nodes()[index];
-  Error::Facts facts = place_of(evaluation.layout(), node.axis, element);
-  facts.emplace_back("node", static_cast<double>(index));
-  facts.emplace_back("value", at_index(evaluation.value(index), element));
-  if (node.op == Op::kAten) {
+bool is_elementwise(const Node& node) {
+  return node.op == Op::kElementwise || node.op == Op::kScale || node.op == Op::kUnscale;
+}
+
+/// Computes up to the first culprit and tells what is there.
+Error culprit_error(const Program& program, const Layout& layout, const Request& request,
+                    at::Device device, const Culprits& culprits, const CancelFlag& cancel) {
+  const at::NoGradGuard no_history;
+  Evaluation evaluation(program, layout, request, device);
+  for (size_t index = 0; index < culprits.node; ++index) {
+    cancel.check();
+    evaluation.compute(index);
+    evaluation.release(index);
+  }
+  const Node& node = program.nodes()[culprits.node];
+  Error::Facts facts = place_of(layout, node.axis, culprits.element);
+  facts.emplace_back("node", static_cast<double>(culprits.node));
+  facts.emplace_back("value", at_index(evaluation.compute(culprits.node), culprits.element));
+  if (is_elementwise(node)) {
     std::vector<double> operands;
-    for (const size_t input : node.inputs) {
-      operands.push_back(at_index(evaluation.value(input), element));
-    }
+    for (const size_t input : node.inputs)
+      operands.push_back(at_index(evaluation.value(input), culprits.element));
     facts.emplace_back("operands", std::move(operands));
   }
-  return Error("ERR_NON_FINITE", "node " + std::to_string(index) + ": the value is not finite",
+  facts.emplace_back("samples", culprits.samples);
+  if (culprits.shared) facts.emplace_back("shared", 1.0);
+  return Error("ERR_NON_FINITE",
+               "node " + std::to_string(culprits.node) + ": the value is not finite",
                std::move(facts));
+}
+
+Error loss_error(double loss) {
+  return Error("ERR_NON_FINITE", "the loss is not finite",
+               {{"value", loss}, {"samples", std::vector<double>{}}, {"shared", 1.0}});
+}
+
+/// Whether the value at an index of a result buffer is finite.
+bool is_finite_at(const std::byte* values, Dtype dtype, int64_t index) {
+  const auto read = [&]<typename T>(T value) {
+    std::memcpy(&value, values + static_cast<size_t>(index) * sizeof(T), sizeof(T));
+    return value;
+  };
+  switch (dtype) {
+    case Dtype::kFloat32:
+      return std::isfinite(read(float{}));
+    case Dtype::kBfloat16:  // the upper half of a float
+      return std::isfinite(std::bit_cast<float>(uint32_t{read(uint16_t{})} << 16));
+    case Dtype::kFloat64:
+      break;
+  }
+  return std::isfinite(read(double{}));
+}
+
+/// The samples, ascending, with a stored gradient that is not finite.
+std::vector<double> non_finite_samples(const Layout& layout, const Request& request) {
+  std::vector<double> samples;
+  for (int64_t sample = 0; sample < layout.samples(); ++sample) {
+    int64_t position = layout.rows()[sample].position;
+    const int64_t end = layout.rows()[sample + 1].position;
+    while (position < end && is_finite_at(request.output.data(), request.dtype, position))
+      ++position;
+    if (position < end) samples.push_back(static_cast<double>(sample));
+  }
+  return samples;
+}
+
+/// The gradient of a token is not finite, or is not once stored as the request's dtype.
+Error gradient_error(const Layout& layout, const Request& request, int64_t token, double value) {
+  Error::Facts facts = place_of(layout, Axis::kToken, token);
+  facts.emplace_back("value", value);
+  facts.emplace_back("samples", non_finite_samples(layout, request));
+  const std::string problem = std::isfinite(value)
+                                  ? std::string("is too large for ") + name_of(request.dtype)
+                                  : std::string("is not finite");
+  return Error("ERR_NON_FINITE", "the gradient " + problem, std::move(facts));
 }
 
 }  // namespace
 
-std::optional<Error> find_source(const Program& program, const Layout& layout,
-                                 const Request& request, at::Device device,
-                                 std::optional<int64_t> token, const CancelFlag& cancel) {
-  const at::NoGradGuard no_history;
-  Evaluation evaluation(program, layout, request, device);
-  for (size_t index = 0; index < program.nodes().size(); ++index) {
-    cancel.check();
-    evaluation.compute(index);
-    const Node& node = program.nodes()[index];
-    if (node.kind == Kind::kNumber && !is_constant(program, index)) {
-      const at::Tensor faults = faults_of(program, evaluation, index);
-      if (token) {
-        const int64_t element = element_of(layout, *token, node.axis);
-        if (faults[element].item<bool>()) return source_error(program, evaluation, index, element);
-      } else if (faults.any().item<bool>()) {
-        const int64_t element = faults.to(at::kByte).argmax().item<int64_t>();
-        return source_error(program, evaluation, index, element);
-      }
-    }
-    evaluation.release(index);
+Error explain(const Program& program, const Layout& layout, const Request& request,
+              at::Device device, const Computed& computed, const CancelFlag& cancel) {
+  const bool of_loss = !std::isfinite(computed.result.loss);
+  const size_t result = of_loss ? program.loss() : program.gradient();
+  if (const auto culprits = find_culprits(program, layout, request, device, result, cancel)) {
+    return culprit_error(program, layout, request, device, *culprits, cancel);
   }
-  return std::nullopt;
-}
-
-Error gradient_error(const Layout& layout, int64_t token, double value, Dtype dtype) {
-  Error::Facts facts = place_of(layout, Axis::kToken, token);
-  facts.emplace_back("value", value);
-  const std::string problem = std::isfinite(value)
-                                  ? std::string("is too large for ") + name_of(dtype)
-                                  : std::string("is not finite");
-  return Error("ERR_NON_FINITE", "the gradient " + problem, std::move(facts));
+  if (of_loss) return loss_error(computed.result.loss);
+  return gradient_error(layout, request, *computed.non_finite_token, computed.non_finite_value);
 }
 
 }  // namespace tokengrad

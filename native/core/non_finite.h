@@ -1,26 +1,20 @@
-// Finds out where a value that is not finite came from.
+// Explains why the result of a run is not finite.
 #pragma once
 
-#include <optional>
-
 #include "core/error.h"
-#include "core/evaluation.h"
+#include "core/executor.h"
 
 namespace tokengrad {
 
-/// Computes the program once more, looking for the first node in program order with a value that is
-/// not finite although all it was computed from is. With a `token`, only values that this token
-/// takes part in are looked at.
-///
-/// The error is `ERR_NON_FINITE` with the facts `node`, `value`, the place as far as there is one
-/// (`sample`, `position`, `group`) and `operands` of an elementwise op; nothing if there is no such
-/// node.
-std::optional<Error> find_source(const Program& program, const Layout& layout,
-                                 const Request& request, at::Device device,
-                                 std::optional<int64_t> token, const CancelFlag& cancel);
-
-/// The gradient of a token is not finite, or is not once stored as the request's dtype:
-/// `ERR_NON_FINITE` with `sample`, `position` and `value` (before it was stored).
-Error gradient_error(const Layout& layout, int64_t token, double value, Dtype dtype);
+/// The error for a run whose loss or gradient is not finite: `ERR_NON_FINITE`. Where it began (see
+/// `Culprits`) is found by computing once more with libtorch, whichever executor ran. Facts:
+/// - `node`, `value`, the place as far as there is one (`sample`, `position`, `group`) and the
+///   `operands` of an elementwise op: the first culprit. Without `node` there is no culprit, and
+///   `value` is the loss, or the gradient at the place before it was stored;
+/// - `samples`: all that culprits belong to or, without any, all with a gradient that is not finite
+///   once stored;
+/// - `shared`, of 1: a value of the whole batch, the loss at least, is not finite by itself.
+Error explain(const Program& program, const Layout& layout, const Request& request,
+              at::Device device, const Computed& computed, const CancelFlag& cancel);
 
 }  // namespace tokengrad

@@ -7,22 +7,13 @@
 #include <optional>
 #include <span>
 
+#include "core/dtype.h"
 #include "core/layout.h"
 
 namespace tokengrad {
 
-/// Types of the values in a result buffer.
-enum class Dtype : uint8_t { kFloat32, kBfloat16, kFloat64 };
-
-/// Bytes of one value.
-size_t bytes_of(Dtype dtype);
-const char* name_of(Dtype dtype);
-
-/// The bits of the bfloat16 nearest to a value, ties to even. NaN becomes 0x7FC0; what is too
-/// large, an infinity.
-uint16_t to_bfloat16(float value);
-/// Rounds once: not by way of float32.
-uint16_t to_bfloat16(double value);
+/// Throws `ERR_REQUEST` if `out` does not hold one value of `dtype` per position.
+void check_output(const Layout& layout, Dtype dtype, std::span<const std::byte> out);
 
 /// Writes `gradient` ([tokens], float32 or float64, on the CPU) to the positions of the trained
 /// tokens and 0 to all others. `out` holds one value of `dtype` per position. Gives the first

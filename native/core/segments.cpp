@@ -3,13 +3,14 @@
 #include "core/segments.h"
 
 #include <ATen/Dispatch.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/segment_reduce.h>
 #include <ATen/ops/tensor.h>
-#include <ATen/ops/where.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "core/parallel.h"
@@ -20,34 +21,58 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Eight running sums, added up in a fixed order: fast, and the same bits on any number of threads.
-template <typename T>
-double sum_range(const T* values, int64_t size) {
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// How two partial results become one.
+struct Add {
+  static constexpr double kOfNothing = 0;
+  static double combine(double x, double y) { return x + y; }
+};
+struct Larger {
+  static constexpr double kOfNothing = -kInfinity;
+  static double combine(double x, double y) { return y > x || std::isnan(y) ? y : x; }
+};
+struct Smaller {
+  static constexpr double kOfNothing = kInfinity;
+  static double combine(double x, double y) { return y < x || std::isnan(y) ? y : x; }
+};
+
+/// Eight partial results, combined in a fixed order: fast, and the same bits on any number of
+/// threads.
+template <typename Rule, typename T>
+double reduce_range(const T* values, int64_t size) {
   constexpr int kLanes = 8;
-  double lanes[kLanes] = {};
+  double lanes[kLanes];
+  std::fill(lanes, lanes + kLanes, Rule::kOfNothing);
   int64_t i = 0;
   for (; i + kLanes <= size; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += static_cast<double>(values[i + lane]);
+    for (int lane = 0; lane < kLanes; ++lane)
+      lanes[lane] = Rule::combine(lanes[lane], static_cast<double>(values[i + lane]));
   }
-  for (int lane = 0; i < size; ++i, ++lane) lanes[lane] += static_cast<double>(values[i]);
-  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
-         ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+  for (int lane = 0; i < size; ++i, ++lane)
+    lanes[lane] = Rule::combine(lanes[lane], static_cast<double>(values[i]));
+  for (int step = 1; step < kLanes; step *= 2) {
+    for (int lane = 0; lane < kLanes; lane += 2 * step)
+      lanes[lane] = Rule::combine(lanes[lane], lanes[lane + step]);
+  }
+  return lanes[0];
 }
 
-at::Tensor sum_on_cpu(const at::Tensor& given, const Segments& segments) {
+template <typename Rule>
+at::Tensor reduce_on_cpu(const at::Tensor& given, const Segments& segments) {
   const at::Tensor values = given.contiguous();
-  at::Tensor sums = at::empty({segments.count()}, values.options().dtype(at::kDouble));
+  at::Tensor results = at::empty({segments.count()}, values.options().dtype(at::kDouble));
   const int64_t* const offsets = segments.offsets().data();
-  double* const out = sums.data_ptr<double>();
-  AT_DISPATCH_FLOATING_TYPES_AND(at::kBool, values.scalar_type(), "segment_sum", [&] {
+  double* const out = results.data_ptr<double>();
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBool, values.scalar_type(), "segment_reduce", [&] {
     const scalar_t* const in = values.const_data_ptr<scalar_t>();
     parallel_for(segments.count(), segments.elements(), [=](int64_t begin, int64_t end) {
       for (int64_t s = begin; s < end; ++s) {
-        out[s] = sum_range(in + offsets[s], offsets[s + 1] - offsets[s]);
+        out[s] = reduce_range<Rule>(in + offsets[s], offsets[s + 1] - offsets[s]);
       }
     });
   });
-  return sums;
+  return results;
 }
 
 at::Tensor spread_on_cpu(const at::Tensor& given, const Segments& segments, at::ScalarType dtype) {
@@ -66,7 +91,7 @@ at::Tensor spread_on_cpu(const at::Tensor& given, const Segments& segments, at::
 }
 
 at::Tensor plain_sum(const at::Tensor& values, const Segments& segments) {
-  return values.is_cpu() ? sum_on_cpu(values, segments) : portable::sum(values, segments);
+  return values.is_cpu() ? reduce_on_cpu<Add>(values, segments) : portable::sum(values, segments);
 }
 
 at::Tensor plain_spread(const at::Tensor& values, const Segments& segments, at::ScalarType dtype) {
@@ -109,31 +134,10 @@ struct Spread : torch::autograd::Function<Spread> {
   }
 };
 
-struct Logsumexp : torch::autograd::Function<Logsumexp> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& values,
-                            const SegmentsPtr& segments) {
-    keep(context, segments, values.scalar_type());
-    const at::Tensor largest = segment_max(values, segments);
-    // Where the largest is infinite, x - largest would be NaN; exp(x) itself is right there.
-    const at::Tensor shift = at::where(largest.isfinite(), largest, 0.0);
-    const at::Tensor exps = values.sub(plain_spread(shift, *segments, values.scalar_type())).exp_();
-    const at::Tensor sums = plain_sum(exps, *segments);
-    context->save_for_backward({exps, sums});
-    return sums.log().add_(shift);
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const variable_list saved = context->get_saved_variables();
-    const at::Tensor& sums = saved[1];
-    const at::Tensor scale = at::where(sums.eq(0), 0.0, gradients[0].div(sums));
-    return {plain_spread(scale, kept_segments(context), kept_dtype(context)).mul_(saved[0]), {}};
-  }
-};
-
-at::Tensor segment_extreme(const at::Tensor& values, const SegmentsPtr& segments, const char* which,
-                           double of_empty) {
-  return at::segment_reduce(values, which, {}, {}, segments->offsets_tensor(), 0, /*unsafe=*/true,
-                            of_empty)
-      .to(at::kDouble);
+at::Tensor by_libtorch(const at::Tensor& values, const Segments& segments, const char* which,
+                       double of_empty) {
+  return at::segment_reduce(values.to(at::kDouble), which, {}, {}, segments.offsets_tensor(), 0,
+                            /*unsafe=*/true, of_empty);
 }
 
 }  // namespace
@@ -141,8 +145,15 @@ at::Tensor segment_extreme(const at::Tensor& values, const SegmentsPtr& segments
 namespace portable {
 
 at::Tensor sum(const at::Tensor& values, const Segments& segments) {
-  return at::segment_reduce(values.to(at::kDouble), "sum", {}, {}, segments.offsets_tensor(), 0,
-                            /*unsafe=*/true, 0.0);
+  return by_libtorch(values, segments, "sum", 0);
+}
+
+at::Tensor max(const at::Tensor& values, const Segments& segments) {
+  return by_libtorch(values, segments, "max", -kInfinity);
+}
+
+at::Tensor min(const at::Tensor& values, const Segments& segments) {
+  return by_libtorch(values, segments, "min", kInfinity);
 }
 
 at::Tensor spread(const at::Tensor& values, const Segments& segments, at::ScalarType dtype) {
@@ -152,18 +163,23 @@ at::Tensor spread(const at::Tensor& values, const Segments& segments, at::Scalar
 }  // namespace portable
 
 Segments::Segments(std::vector<int64_t> offsets, at::Device device)
-    : offsets_(std::move(offsets)), offsets_tensor_(at::tensor(offsets_, at::kLong).to(device)) {}
+    : offsets_(std::move(offsets)), device_(device) {}
+
+const at::Tensor& Segments::offsets_tensor() const {
+  if (!offsets_tensor_.defined()) offsets_tensor_ = at::tensor(offsets_, at::kLong).to(device_);
+  return offsets_tensor_;
+}
 
 int64_t Segments::segment_of(int64_t element) const {
   const auto after = std::upper_bound(offsets_.begin(), offsets_.end(), element);
   return after - offsets_.begin() - 1;
 }
 
-at::Tensor Segments::lengths() const { return offsets_tensor_.diff().to(at::kDouble); }
+at::Tensor Segments::lengths() const { return offsets_tensor().diff().to(at::kDouble); }
 
 at::Tensor Segments::ids() const {
-  return at::arange(count(), offsets_tensor_.options())
-      .repeat_interleave(offsets_tensor_.diff(), /*dim=*/0, elements());
+  return at::arange(count(), offsets_tensor().options())
+      .repeat_interleave(offsets_tensor().diff(), /*dim=*/0, elements());
 }
 
 at::Tensor segment_sum(const at::Tensor& values, const SegmentsPtr& segments) {
@@ -171,15 +187,13 @@ at::Tensor segment_sum(const at::Tensor& values, const SegmentsPtr& segments) {
 }
 
 at::Tensor segment_max(const at::Tensor& values, const SegmentsPtr& segments) {
-  return segment_extreme(values, segments, "max", -std::numeric_limits<double>::infinity());
+  return values.is_cpu() && !values.requires_grad() ? reduce_on_cpu<Larger>(values, *segments)
+                                                    : portable::max(values, *segments);
 }
 
 at::Tensor segment_min(const at::Tensor& values, const SegmentsPtr& segments) {
-  return segment_extreme(values, segments, "min", std::numeric_limits<double>::infinity());
-}
-
-at::Tensor segment_logsumexp(const at::Tensor& values, const SegmentsPtr& segments) {
-  return Logsumexp::apply(values, segments);
+  return values.is_cpu() && !values.requires_grad() ? reduce_on_cpu<Smaller>(values, *segments)
+                                                    : portable::min(values, *segments);
 }
 
 at::Tensor segment_spread(const at::Tensor& values, const SegmentsPtr& segments,

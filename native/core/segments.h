@@ -23,8 +23,9 @@ class Segments : public torch::CustomClassHolder {
   /// The segment that an element lies in.
   int64_t segment_of(int64_t element) const;
 
-  /// The offsets on the device. int64, [count + 1].
-  const at::Tensor& offsets_tensor() const { return offsets_tensor_; }
+  /// The offsets on the device. int64, [count + 1]. Made when first asked for: many a run needs the
+  /// plain numbers alone.
+  const at::Tensor& offsets_tensor() const;
   /// How many elements each segment has. float64, [count], on the device.
   at::Tensor lengths() const;
   /// The segment of each element. int64, [elements], on the device.
@@ -32,7 +33,8 @@ class Segments : public torch::CustomClassHolder {
 
  private:
   std::vector<int64_t> offsets_;
-  at::Tensor offsets_tensor_;
+  at::Device device_;
+  mutable at::Tensor offsets_tensor_;
 };
 
 using SegmentsPtr = c10::intrusive_ptr<Segments>;
@@ -45,8 +47,6 @@ at::Tensor segment_sum(const at::Tensor& values, const SegmentsPtr& segments);
 at::Tensor segment_max(const at::Tensor& values, const SegmentsPtr& segments);
 /// +Infinity of an empty segment. Ties share the gradient equally.
 at::Tensor segment_min(const at::Tensor& values, const SegmentsPtr& segments);
-/// -Infinity, with gradient 0, of a segment that is empty or holds nothing but -Infinity.
-at::Tensor segment_logsumexp(const at::Tensor& values, const SegmentsPtr& segments);
 
 /// Gives each element the value of its segment, as `dtype`. `values` is [count], the result
 /// [elements].
@@ -57,6 +57,8 @@ at::Tensor segment_spread(const at::Tensor& values, const SegmentsPtr& segments,
 /// every other device.
 namespace portable {
 at::Tensor sum(const at::Tensor& values, const Segments& segments);
+at::Tensor max(const at::Tensor& values, const Segments& segments);
+at::Tensor min(const at::Tensor& values, const Segments& segments);
 at::Tensor spread(const at::Tensor& values, const Segments& segments, at::ScalarType dtype);
 }  // namespace portable
 

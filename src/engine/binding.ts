@@ -21,13 +21,26 @@ export interface NativeProgramSpec {
   readonly variable: number;
   readonly loss: number;
   readonly metrics: readonly number[];
+  /** The node that is d loss / d variable, of axis token. */
+  readonly gradient: number;
+  /** How many nodes the loss and the metrics need; those behind serve the gradient alone. */
+  readonly forward: number;
+  /** Further nodes whose values a run gives back. */
+  readonly outputs: readonly number[];
 }
+
+/**
+ * `fused`: in few passes over the batch, in float32 on the CPU; what it cannot run goes to `torch`. `torch`: node by
+ * node through libtorch. `autograd`: the loss node by node, its gradient by libtorch's autograd; the program's own
+ * gradient is not computed, nor outputs that belong to it.
+ */
+export type ExecutorName = "fused" | "torch" | "autograd";
 
 export type Precision = "float32" | "float64";
 export type Dtype = "float32" | "bfloat16" | "float64";
 
 /**
- * One run. The arrays are read in place and `output` is written while the promise is pending: their buffers must not be
+ * One run. The arrays are read in place and `output` and `outputs` are written while the promise is pending: their buffers must not be
  * changed, transferred or detached until it settles.
  */
 export interface NativeRequest {
@@ -45,6 +58,9 @@ export interface NativeRequest {
   /** One value of `dtype` per position of all rows. */
   readonly output: ArrayBuffer;
   readonly dtype: Dtype;
+  /** One array per output of the program, written like `output`: one value per element of its axis, 0 and 1 of a mask. */
+  readonly outputs: readonly Float64Array[];
+  readonly executor: ExecutorName;
 }
 
 export interface NativeResult {
@@ -103,6 +119,13 @@ export interface NativeFault {
   readonly position?: number;
   readonly group?: number;
   readonly operands?: readonly number[];
+  /** Of a value that is not finite: all samples, ascending, that such values began in. */
+  readonly samples?: readonly number[];
+  /** 1 where a value of the whole batch is not finite by itself. */
+  readonly shared?: number;
+  /** Of an index out of range: its element, and how many values there are. */
+  readonly element?: number;
+  readonly size?: number;
 }
 
 export interface Binding {
@@ -111,6 +134,8 @@ export interface Binding {
   /** CPUs that this process may really use, by affinity and control groups. */
   readonly availableCpus: number;
   compile(program: NativeProgramSpec): NativeProgram;
+  /** Names of the program's ops that `fused` has no kernel for: it runs a program only if there are none. */
+  lacking(program: NativeProgram): string[];
   readonly Engine: new (options: { readonly device: string; readonly threads: number }) => NativeEngine;
 }
 

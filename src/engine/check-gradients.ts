@@ -1,8 +1,8 @@
 // Compares a loss's gradients with central differences, in float64.
 import { InputError } from "../errors.ts";
-import { compile, compileCheck, freeze } from "../loss/compile.ts";
+import { compileCheck, freeze } from "../loss/compile.ts";
 import type { Loss } from "../loss/define.ts";
-import type { Axis, Program } from "../loss/graph.ts";
+import type { Axis } from "../loss/graph.ts";
 import type { BatchContents } from "./batch.ts";
 import { sizeOf } from "./layout.ts";
 import type { Floats } from "./pack.ts";
@@ -30,7 +30,7 @@ export interface CheckedElement {
   readonly slope: number;
   /** `|gradient - slope|`. */
   readonly error: number;
-  /** The slopes on both sides differ and the gradient lies between them: no derivative exists there. */
+  /** The gradient jumps here, as at a bound or a tie: no derivative exists, the slope need not agree. */
   readonly kink: boolean;
 }
 
@@ -56,8 +56,8 @@ export interface GradientCheck {
 
 const WORST = 5;
 
-/** Runs a program over given inputs on the `torch` executor. */
-type Run = (program: Program, inputs: readonly Floats[]) => Promise<Executed>;
+/** Runs the checking program over other inputs. */
+type Run = (inputs: readonly Floats[]) => Promise<Executed>;
 
 /** Evenly spaced elements of a list. */
 const spaced = (size: number, most: number): number[] =>
@@ -82,31 +82,29 @@ function packedGradients(contents: BatchContents, buffer: ArrayBuffer): Float64A
   return packed;
 }
 
-/** The slopes of the loss before and behind a point, and across it. */
-async function slopesAt(
+/** The gradient that a run of a checking program gave for one of its inputs. */
+type GradientOf = (executed: Executed) => Float64Array;
+
+/** The loss's slope across a step to both sides of an element, and the element's gradient there. */
+async function across(
   run: Run,
-  program: Program,
   inputs: readonly Floats[],
-  place: number,
-  element: number,
-  { step, loss }: { readonly step: number; readonly loss: number },
-): Promise<{ left: number; right: number; across: number }> {
+  gradientOf: GradientOf,
+  { place, element, step }: { readonly place: number; readonly element: number; readonly step: number },
+): Promise<{ slope: number; gradients: [number, number] }> {
   const values = inputs[place]!;
   const here = values[element]!;
   const h = step * Math.max(1, Math.abs(here));
-  const lossAt = async (value: number) => {
+  const at = async (value: number) => {
     const moved = Float64Array.from(values);
     moved[element] = value;
-    return (await run(program, inputs.with(place, moved))).loss;
+    const executed = await run(inputs.map((given, i) => (i === place ? moved : given)));
+    return { loss: executed.loss, gradient: gradientOf(executed)[element]! };
   };
-  const [above, below] = [await lossAt(here + h), await lossAt(here - h)];
-  // The steps that were really made, rounding included.
-  const [up, down] = [here + h - here, here - (here - h)];
-  return {
-    left: (loss - below) / down,
-    right: (above - loss) / up,
-    across: (above - below) / (up + down),
-  };
+  const [above, below] = [await at(here + h), await at(here - h)];
+  // Divided by the steps that were really made, rounding included.
+  const slope = (above.loss - below.loss) / (here + h - (here - h));
+  return { slope, gradients: [below.gradient, above.gradient] };
 }
 
 /**
@@ -126,30 +124,33 @@ export async function checkInputs(
       throw new InputError(`options.${name}`, `expected a number above 0, got ${value}`);
     }
   }
-  const run: Run = (program, given) => execute({ program, contents, inputs: given });
-  const checked = compileCheck(loss.graph);
-  const exact = await run(checked, inputs);
-  const others = loss.graph.inputs.filter(({ name }) => name !== "logprobs");
-  const gradients = new Map(others.map(({ name }, i) => [name, exact.outputs[i]!]));
-  gradients.set("logprobs", packedGradients(contents, exact.gradients));
-  const frozen = compile(freeze(loss.graph));
+  const inputNames = loss.graph.inputs.map(({ name }) => name);
+  const others = inputNames.filter((name) => name !== "logprobs");
+  const gradientsOf = (name: string): GradientOf =>
+    name === "logprobs"
+      ? ({ gradients }) => packedGradients(contents, gradients)
+      : ({ outputs }) => outputs[others.indexOf(name)]!;
+
+  const exact = await execute({ program: compileCheck(loss.graph), contents, inputs });
+  const program = compileCheck(freeze(loss.graph));
   const held = [...inputs, ...exact.outputs.slice(others.length)];
+  const run: Run = (given) => execute({ program, contents, inputs: given });
 
   const results: CheckedInput[] = [];
   for (const [place, { name, axis }] of loss.graph.inputs.entries()) {
-    const gradient = gradients.get(name)!;
+    const gradientOf = gradientsOf(name);
+    const gradient = gradientOf(exact);
+    const largest = gradient.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
     const found: CheckedElement[] = [];
     for (const element of spaced(sizeOf(contents.layout, axis), Math.ceil(elements))) {
-      const slopes = await slopesAt(run, frozen, held, place, element, { step, loss: exact.loss });
-      const { left, right, across } = slopes;
+      const { slope, gradients } = await across(run, held, gradientOf, { place, element, step });
       const own = gradient[element]!;
-      const error = Math.abs(own - across);
-      // Away from kinks the slopes of both sides differ by the curvature times the step.
-      const gap = Math.abs(right - left);
-      const between = own >= Math.min(left, right) - gap * 0.01 && own <= Math.max(left, right) + gap * 0.01;
-      const scale = Math.max(Math.abs(left), Math.abs(right), Math.abs(own));
-      const kink = gap > Math.max(1e-2 * scale, tolerance) && between;
-      found.push({ ...placeOf(contents.layout, axis, element), gradient: own, slope: across, error, kink });
+      // Over so small a step a smooth gradient hardly changes, even where it is near 0.
+      const jump = Math.max(...gradients.map((near) => Math.abs(near - own)));
+      const local = Math.max(Math.abs(own), ...gradients.map(Math.abs));
+      const kink = jump > 1e-2 * local && jump > 1e-3 * Math.max(largest, local);
+      const where = placeOf(contents.layout, axis, element);
+      found.push({ ...where, gradient: own, slope, error: Math.abs(own - slope), kink });
     }
     results.push(summarise(name, axis, found, tolerance));
   }

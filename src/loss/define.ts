@@ -53,6 +53,10 @@ export interface LossDefinition<
   readonly loss: (args: LossArguments<I, P>) => Tensor<"batch"> | LossOutput<M, T, V>;
 }
 
+type OnAnyAxis<A extends Axis = Axis> = A extends Axis ? Tensor<A> | Mask<A> : never;
+/** A tensor or mask of any axis. */
+export type AnyTensor = OnAnyAxis;
+
 /** What a loss function may return instead of the bare loss. */
 export interface LossOutput<M extends string = string, T extends string = string, V extends string = string> {
   readonly loss: Tensor<"batch">;
@@ -61,7 +65,7 @@ export interface LossOutput<M extends string = string, T extends string = string
   /** Summands of the loss: an inspection gives the value of each and the norm of its own gradient. */
   readonly terms?: Readonly<Record<T, Tensor<"batch">>>;
   /** Intermediate values that an inspection gives, per token, sample, group or for the batch. */
-  readonly values?: Readonly<Record<V, Tensor<Axis> | Mask<Axis>>>;
+  readonly values?: Readonly<Record<V, AnyTensor>>;
 }
 
 /** A traced loss. Printing it shows its program. */

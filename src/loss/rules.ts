@@ -100,8 +100,12 @@ const RULES: Record<OpName | "spread" | "scatter", Rule> = {
   sub: binary((g) => [g, g.neg()]),
   mul: binary((g, x, y) => [g.scale(y), g.scale(x)]),
   div: binary((g, _x, y, z) => [g.unscale(y), g.unscale(y).scale(z).neg()]),
-  scale: binary((g, x, y) => [g.scale(y), g.scale(x)]),
-  unscale: binary((g, _x, y, z) => [g.unscale(y), g.unscale(y).scale(z).neg()]),
+  // Where 0 has annihilated what is not finite, nothing depends on it.
+  scale: binary((g, x, y) => [y.isFinite().or(x.ne(0)).where(g.scale(y), 0), g.scale(x)]),
+  unscale: binary((g, x, y, z) => [
+    y.ne(0).or(x.ne(0)).where(g.unscale(y), 0),
+    x.ne(0).where(g.unscale(y).scale(z).neg(), 0),
+  ]),
   minimum: binary((g, x, y) => [winner(g, x.lt(y), x.eq(y)), winner(g, y.lt(x), x.eq(y))]),
   maximum: binary((g, x, y) => [winner(g, x.gt(y), x.eq(y)), winner(g, y.gt(x), x.eq(y))]),
   clamp: primitive((g, [x, lower, upper]) => [

@@ -280,7 +280,8 @@ describe("createEngine", () => {
       device: "cpu",
       requestedDevice: "cpu",
       libtorch: expect.stringMatching(/^\d+\.\d+\.\d+$/),
-      executor: "torch",
+      executor: "fused",
+      fallbacks: [],
     });
     expect(held.engine.info.threads).toBeGreaterThanOrEqual(1);
     expect(held.engine.info.fallbackReason).toBeUndefined();

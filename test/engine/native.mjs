@@ -8,30 +8,36 @@ export const binding = /** @type {Binding} */ (
 );
 
 /**
- * `depth` sigmoids, one on the other, and their mean over the batch.
+ * `depth` sigmoids, one on the other, their mean over the batch, and its gradient.
  * @param {number} depth
  * @returns {NativeProgramSpec}
  */
 export function chain(depth) {
-  const common = { attributes: {}, kind: /** @type {const} */ ("number") };
-  const sigmoids = Array.from({ length: depth }, (_, i) => ({
-    ...common,
-    op: "sigmoid",
-    aten: "sigmoid",
-    inputs: [i],
-    axis: /** @type {const} */ ("token"),
-  }));
-  return {
-    nodes: [
-      { ...common, op: "input", inputs: [], axis: "token" },
-      ...sigmoids,
-      { ...common, op: "mean", inputs: [depth], axis: "batch" },
-    ],
-    inputs: [0],
-    variable: 0,
-    loss: depth + 1,
-    metrics: [],
-  };
+  /** @type {NativeProgramSpec["nodes"][number][]} */
+  const nodes = [];
+  /** @typedef {import("../../src/loss/graph.ts").Axis} Axis */
+  const add = (
+    /** @type {string} */ op,
+    /** @type {number[]} */ inputs,
+    /** @type {Axis} */ axis,
+    rest = {},
+  ) => nodes.push({ op, inputs, axis, attributes: {}, kind: "number", ...rest }) - 1;
+  let level = add("input", [], "token");
+  for (let i = 0; i < depth; i++) level = add("sigmoid", [level], "token", { aten: "sigmoid" });
+  const sum = add("sum", [depth], "batch");
+  const count = add("count", [depth], "batch");
+  const loss = add("div", [sum, count], "batch", { aten: "div.Tensor" });
+  const forward = nodes.length;
+  const one = add("constant", [], "batch", { attributes: { value: 1 } });
+  const ones = add("spread", [one], "token");
+  const share = add("div", [one, count], "batch", { aten: "div.Tensor" });
+  let gradient = add("spread", [share], "token");
+  for (level = depth; level > 0; level--) {
+    const rest = add("sub", [ones, level], "token", { aten: "sub.Tensor" });
+    const slope = add("mul", [level, rest], "token", { aten: "mul.Tensor" });
+    gradient = add("scale", [gradient, slope], "token");
+  }
+  return { nodes, inputs: [0], variable: 0, loss, metrics: [], gradient, forward, outputs: [] };
 }
 
 /**
@@ -48,6 +54,8 @@ export const request = (tokens) => ({
   precision: "float32",
   output: new ArrayBuffer(4 * tokens),
   dtype: "float32",
+  outputs: [],
+  executor: "torch",
 });
 
 export const newEngine = (threads = 2) => new binding.Engine({ device: "cpu", threads });

@@ -135,11 +135,11 @@ test.each<[string, (args: never) => unknown]>([
 
 test.each([
   ["a number", () => 1, "got 1"],
-  ["undefined", () => undefined, "got an array of 3"],
+  ["undefined", () => undefined, "got undefined"],
   ["a promise", async () => 1, "got a Promise; a loss function must not be async"],
   ["an array", () => [1, 2, 3], "got an array of 3"],
   ["a token tensor", ({ logprobs }: { logprobs: object }) => logprobs, 'got a tensor of axis "token"'],
-  ["an object without loss", () => ({ metrics: {} }), "got an array of 3"],
+  ["an object without loss", () => ({ metrics: {} }), "got undefined"],
 ])("returning %s is refused", (_, loss, text) => {
   const error = errorOf(() => define(loss as never));
   expect(error.code).toBe("ERR_LOSS_RESULT");

@@ -1,0 +1,63 @@
+// Picks among the variants of the kernels.
+#include "core/fused/kernels.h"
+
+#include <limits>
+#include <vector>
+
+#include "core/program.h"
+
+namespace tokengrad::fused {
+
+extern const Variant kPortable;
+#if defined(__x86_64__)
+extern const Variant kAvx2;
+extern const Variant kAvx512;
+#endif
+
+namespace {
+
+std::vector<const Variant*> supported() {
+  std::vector<const Variant*> found;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    found.push_back(&kAvx512);
+  }
+  if (__builtin_cpu_supports("avx2")) found.push_back(&kAvx2);
+#endif
+  found.push_back(&kPortable);
+  return found;
+}
+
+}  // namespace
+
+std::span<const Variant* const> variants() {
+  static const auto* found = new std::vector<const Variant*>(supported());
+  return *found;
+}
+
+size_t kernel_of(std::string_view name) {
+  for (size_t i = 0; i < kPortable.count; ++i) {
+    if (kPortable.kernels[i].name == name) return i;
+  }
+  return kNoKernel;
+}
+
+double parameter_of(size_t kernel, const Node& node) {
+  const char* const name = kPortable.kernels[kernel].parameter;
+  return name == nullptr ? 0.0 : node.attribute(name);
+}
+
+double empty_of(Reduction reduction) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return reduction == Reduction::kSum ? 0.0 : reduction == Reduction::kMax ? -kInfinity : kInfinity;
+}
+
+double join(Reduction reduction, double x, double y) {
+  if (reduction == Reduction::kSum) return x + y;
+  if (y != y) return y;
+  return (reduction == Reduction::kMax ? y > x : y < x) ? y : x;
+}
+
+}  // namespace tokengrad::fused

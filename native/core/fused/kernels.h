@@ -1,0 +1,68 @@
+// The arithmetic of the fused executor: one kernel an op, in variants for several kinds of CPU that
+// all give the same bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace tokengrad {
+struct Node;
+}
+
+namespace tokengrad::fused {
+
+/// Blocks are computed in whole groups of this many values; sums have as many running parts.
+constexpr int64_t kLanes = 16;
+constexpr size_t kMostOperands = 3;
+
+/// Computes `count` values, a multiple of kLanes. An operand has as many, or is one value that all
+/// share; which, is part of the loop. `out` may be one of the operands.
+using Loop = void (*)(float* out, const float* x, const float* y, const float* z, int64_t count,
+                      double parameter);
+/// The same of any number of doubles, none of them shared.
+using WideLoop = void (*)(double* out, const double* x, const double* y, const double* z,
+                          int64_t count, double parameter);
+
+/// An elementwise op. Masks are 0 and 1.
+struct Kernel {
+  /// As the language has it.
+  const char* name;
+  size_t operands;
+  /// The attribute that is the loops' parameter, or nullptr.
+  const char* parameter;
+  /// By which operands are shared: bit i for operand i. None where all are.
+  Loop loops[1 << kMostOperands];
+  WideLoop wide;
+};
+
+enum class Reduction : uint8_t { kSum, kMax, kMin };
+
+/// Takes `count` more values, any number, into kLanes running results: value i into lane i modulo
+/// kLanes. `values` must be readable up to the next multiple of kLanes.
+using Fold = void (*)(const float* values, int64_t count, double* lanes);
+
+/// All kernels, compiled for one kind of CPU.
+struct Variant {
+  const char* name;
+  const Kernel* kernels;
+  size_t count;
+  /// By `Reduction`.
+  Fold folds[3];
+};
+
+/// Those that this CPU can run, the fastest first.
+std::span<const Variant* const> variants();
+
+/// Number of the kernel of an op, the same in all variants; kNoKernel if there is none.
+size_t kernel_of(std::string_view name);
+constexpr size_t kNoKernel = static_cast<size_t>(-1);
+/// The parameter of a kernel's loops for a node of its op.
+double parameter_of(size_t kernel, const Node& node);
+
+/// The result of nothing, and of two results together. NaN wins.
+double empty_of(Reduction reduction);
+double join(Reduction reduction, double x, double y);
+
+}  // namespace tokengrad::fused

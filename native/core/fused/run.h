@@ -1,0 +1,28 @@
+// The `fused` executor: runs a program in a few passes over the tokens, on the CPU, in float32.
+#pragma once
+
+#include "core/error.h"
+#include "core/request.h"
+#include "core/executor.h"
+#include "core/fused/kernels.h"
+#include "core/fused/plan.h"
+#include "core/layout.h"
+
+namespace tokengrad::fused {
+
+/// Runs on the calling thread and libtorch's intra-op threads. The result has the same bits
+/// whatever their number and the CPU; a sample's part of it, whatever other samples there are.
+/// `variant` is one of `variants()`. Throws `ERR_REQUEST`, `ERR_GROUP_SIZE`, `ERR_INDEX`,
+/// `ERR_ABORTED`.
+Computed run(const Plan& plan, const Layout& layout, const Request& request,
+             const CancelFlag& cancel, const Variant& variant);
+
+}  // namespace tokengrad::fused
+
+namespace tokengrad {
+
+/// The same with the fastest variant that this CPU can run.
+Computed run_fused(const fused::Plan& plan, const Layout& layout, const Request& request,
+                   const CancelFlag& cancel);
+
+}  // namespace tokengrad
