@@ -77,9 +77,12 @@ class Field {
 
   /** Takes a peer in, or tells why there is none. */
   invite(name: string, started: Peer | string, as: (peer: Peer) => readonly Contestant[]): void {
-    if (!(started instanceof Peer)) return this.leaveOut(name, started);
-    this.peers.push(started);
-    this.contestants.push(...as(started));
+    if (started instanceof Peer) {
+      this.peers.push(started);
+      this.contestants.push(...as(started));
+    } else {
+      this.leaveOut(name, started);
+    }
   }
 
   leaveOut(title: string, reason: string): void {

@@ -43,7 +43,7 @@ export async function measureScaling(engine: Engine, most: number): Promise<Scal
     const batch = await createBatch(batchOptions(CASES.grpo, repeated(tokens / BASE_TOKENS)));
     const runs = Math.min(200, Math.max(9, EFFORT / tokens));
     const times: number[] = [];
-    for (let run = -3; run < runs; run++) {
+    for (let run = -Math.ceil(runs / 4); run < runs; run++) {
       const [result, time] = await timed(() => engine.run(loss, batch));
       expected ??= result.loss;
       if (!(Math.abs(result.loss - expected) < 1e-6)) {
