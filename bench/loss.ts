@@ -1,6 +1,6 @@
 // Measures losses and gradients against PyTorch and hand-written C++: `npm run bench`, see its --help.
 import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { Command, Option } from "commander";
 import { createBatch } from "../src/engine/batch.ts";
@@ -50,9 +50,9 @@ const options = new Command("bench")
 
 const losses = options.losses ?? NAMES;
 const workloads = options.workloads ?? (options.quick ? WORKLOADS.slice(0, 2) : WORKLOADS);
-const rounds = options.quick ? 3 : 7;
+const rounds = options.quick ? 5 : 9;
 const effort: Record<(typeof WORKLOADS)[number], Effort> = {
-  "64x512": { rounds, runs: 20 },
+  "64x512": { rounds, runs: 10 },
   "256x2048": { rounds, runs: 5 },
   "512x8192": { rounds, runs: 3 },
 };
@@ -66,20 +66,20 @@ async function exactly(engine: Engine, loss: Loss, given: Parameters<typeof crea
 
 /** Those that are asked to run the losses. */
 class Field {
-  readonly contestants: Contestant[];
+  contestants: readonly Contestant[];
   readonly peers: Peer[] = [];
   /** What was left out, and why. */
   readonly left: string[] = [];
 
   constructor(engines: readonly Contestant[]) {
-    this.contestants = [...engines];
+    this.contestants = engines;
   }
 
   /** Takes a peer in, or tells why there is none. */
   invite(name: string, started: Peer | string, as: (peer: Peer) => readonly Contestant[]): void {
     if (started instanceof Peer) {
       this.peers.push(started);
-      this.contestants.push(...as(started));
+      this.contestants = [...this.contestants, ...as(started)];
     } else {
       this.leaveOut(name, started);
     }
@@ -88,12 +88,11 @@ class Field {
   leaveOut(title: string, reason: string): void {
     this.left.push(`${title}: ${reason}`);
     console.log(`left out: ${title}: ${reason}`);
-    const place = this.contestants.findIndex((contestant) => contestant.title === title);
-    if (place >= 0) this.contestants.splice(place, 1);
+    this.contestants = this.contestants.filter((contestant) => contestant.title !== title);
   }
 
-  [Symbol.dispose](): void {
-    for (const peer of this.peers) peer[Symbol.dispose]();
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const peer of this.peers) await peer[Symbol.asyncDispose]();
   }
 }
 
@@ -132,11 +131,12 @@ async function bench(folder: string): Promise<void> {
   using fused = await createEngine({ ...on, executor: "fused" });
   using torch = await createEngine({ ...on, executor: "torch" });
   const { threads, libtorch } = torch.info;
-  using field = new Field([engineContestant(FUSED, fused), engineContestant(TORCH, torch)]);
+  await using field = new Field([engineContestant(FUSED, fused), engineContestant(TORCH, torch)]);
   field.invite("PyTorch", await startPython({ folder, threads }), pythonContestants);
   field.invite(HANDWRITTEN, await startHandwritten({ folder, threads }), handwrittenContestants);
   const { left } = field;
-  const setting = { threads, libtorch, peers: field.peers.map(({ version }) => version), left, rounds };
+  const load = loadavg()[0]!;
+  const setting = { threads, libtorch, peers: field.peers.map(({ version }) => version), left, rounds, load };
   console.log(`${machine()}; ${threads} threads\n${versions(setting)}\n`);
 
   const rows = await measureAll(field, torch, folder);

@@ -7,7 +7,7 @@ import { type Summary, summarize } from "./statistics.ts";
 /** Largest difference from the exact answer, relative to the largest gradient, and to the loss or to 1. */
 const TOLERANCE = 2e-5;
 /** Milliseconds between turns, in which the threads of the one before go to sleep. */
-const PAUSE = 10;
+const PAUSE = 20;
 
 /** An answer in float64. */
 export interface Exact {

@@ -1,6 +1,7 @@
 // A program that runs the same losses on the same batches: a child process that takes one command a line and answers each
 // with one line of JSON.
 import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
 import { createInterface } from "node:readline";
 
 /** Before the engine's addon, when it loads, settles how OpenMP's threads wait: a peer gets the defaults. */
@@ -81,7 +82,9 @@ export class Peer {
   }
 
   /** Lets the program come to its end. */
-  [Symbol.dispose](): void {
+  async [Symbol.asyncDispose](): Promise<void> {
+    const running = this.#child.exitCode === null && this.#child.signalCode === null;
     this.#child.stdin!.end();
+    if (running) await once(this.#child, "close");
   }
 }

@@ -18,6 +18,8 @@ export interface Results {
   /** What was left out, and why. */
   readonly left: readonly string[];
   readonly rounds: number;
+  /** What else the machine did when the benchmark began: the system's load average of the minute before. */
+  readonly load: number;
 }
 
 /** The widest SIMD instructions of this CPU, as far as the system tells. */
@@ -51,11 +53,12 @@ with OpenMP's defaults and time themselves; no process is started and no file is
 
 /** The whole document. */
 function document(results: Results): string {
-  const { rows, scaled, threads, left, rounds } = results;
+  const { rows, scaled, threads, left, rounds, load } = results;
   const command = ["npm run bench", ...(process.argv.length > 2 ? ["--", ...process.argv.slice(2)] : [])];
   return `# Losses and gradients, measured
 
-${new Date().toISOString().slice(0, 10)}, \`${command.join(" ")}\`. ${machine()}; ${threads} threads for everyone.
+${new Date().toISOString().slice(0, 10)}, \`${command.join(" ")}\`. ${machine()}; ${threads} threads for everyone;
+load ${load.toFixed(2)} when it began.
 ${versions(results)}.
 ${left.map((reason) => `\nLeft out: ${reason}.\n`).join("")}
 ## Goals
