@@ -81,8 +81,8 @@ ${spreadTable(rows)}
 
 ## First step
 
-ms. A loss is traced and compiled once, at the first of its rows; later rows run what is there. \`torch.compile\` compiles for each
-shape anew; the first of its rows in a process pays for loading the compiler, too.
+ms. The engine traces and compiles a loss once, at the first of its rows: *both* is then what the first step took. Later rows
+run what is there on a new batch. \`torch.compile\` compiles for each shape anew, and at its very first row loads its compiler.
 
 ${firstTable(rows)}
 

@@ -60,7 +60,7 @@ export function spreadTable(rows: readonly Row[]): string {
 /** What the first step of each loss took in milliseconds. */
 export const firstTable = (rows: readonly Row[]): string =>
   table(
-    ["loss", "workload", "trace", "compile and first run", "both", ...COMPILED],
+    ["loss", "workload", "trace", "first run", "both", ...COMPILED],
     rows.map((row) => {
       const ofCompiled = COMPILED.map((title) => row.first.get(title));
       return [
