@@ -20,7 +20,7 @@ import { goalTable } from "./goals.ts";
 import { type Effort, type Exact, measure } from "./measure.ts";
 import { Peer } from "./peer.ts";
 import { startHandwritten, startPython } from "./peers.ts";
-import { machine, versions, writeResults } from "./results.ts";
+import { idleness, machine, versions, writeResults } from "./results.ts";
 import type { Row } from "./rows.ts";
 import { measureScaling } from "./scaling.ts";
 import { timed } from "./statistics.ts";
@@ -137,7 +137,7 @@ async function bench(folder: string): Promise<void> {
   const { left } = field;
   const load = loadavg()[0]!;
   const setting = { threads, libtorch, peers: field.peers.map(({ version }) => version), left, rounds, load };
-  console.log(`${machine()}; ${threads} threads\n${versions(setting)}\n`);
+  console.log(`${machine()}; ${threads} threads; ${idleness(load)}\n${versions(setting)}\n`);
 
   const rows = await measureAll(field, torch, folder);
   const scaled = await measureScaling(fused, options.quick ? 2 ** 21 : 2 ** 24);

@@ -51,6 +51,10 @@ with OpenMP's defaults and time themselves; no process is started and no file is
 - **compiled**: \`torch.compile\` of both packed styles, warm; *compiled* is the faster. Its first step is told apart.
 - **hand-written**: C++ for one loss alone, a pass or two over each sample, vectorised for this CPU, in kept buffers.`;
 
+/** How busy the machine was, from its load average. */
+export const idleness = (load: number): string =>
+  `load ${load.toFixed(2)} when it began${load < 0.5 ? "" : ": other programs ran, which makes threads that wait for one another late, so the ratios are off"}`;
+
 /** The whole document. */
 function document(results: Results): string {
   const { rows, scaled, threads, left, rounds, load } = results;
@@ -58,7 +62,7 @@ function document(results: Results): string {
   return `# Losses and gradients, measured
 
 ${new Date().toISOString().slice(0, 10)}, \`${command.join(" ")}\`. ${machine()}; ${threads} threads for everyone;
-load ${load.toFixed(2)} when it began.
+${idleness(load)}.
 ${versions(results)}.
 ${left.map((reason) => `\nLeft out: ${reason}.\n`).join("")}
 ## Goals
