@@ -104,11 +104,7 @@ export type {
 } from "./loss/graph.ts";
 export { printProgram } from "./loss/print.ts";
 export type { CumsumOptions, Mask, Tensor } from "./loss/tensor.ts";
-export { type GroupAdvantagesOptions, groupAdvantages } from "./losses/advantages.ts";
-export { reinforce } from "./losses/policy-gradient.ts";
-export { type DpoOptions, dpo } from "./losses/preference.ts";
-export type { Reduction } from "./losses/reductions.ts";
-export { crossEntropy, regularizedSft } from "./losses/supervised.ts";
+export * from "./losses/index.ts";
 export {
   type CustomForwardBackwardOptions,
   type CustomForwardBackwardResult,

@@ -33,7 +33,9 @@ export type LossArguments<I extends LossInputs, P extends LossParams> = {
   readonly logprobs: Tensor<"token">;
   /** The weight of each trained token, above 0. */
   readonly weights: Tensor<"token">;
-} & { readonly [Name in keyof I]: Tensor<I[Name]["axis"]> } & { readonly [Name in keyof P]: Tensor<"batch"> };
+} & { readonly [Name in keyof I]: Tensor<NonNullable<I[Name]>["axis"]> } & {
+  readonly [Name in keyof P]: Tensor<"batch">;
+};
 
 /** What `defineLoss` takes. */
 export interface LossDefinition<

@@ -121,6 +121,7 @@ const RULES: Record<OpName | "spread" | "scatter", Rule> = {
   abs: unary((g, x) => g.scale(x.sign())),
   sign: flat,
   floor: flat,
+  relu: composite((x) => x.gt(0).where(x, 0)),
   square: unary((g, x) => g.scale(x.mul(2))),
   sqrt: unary((g, _x, y) => g.unscale(y.mul(2))),
   exp: unary((g, _x, y) => g.scale(y)),
