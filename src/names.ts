@@ -40,6 +40,11 @@ export function faultOfNames(
   return { name, problem: meant === undefined ? expected : `${expected}; did you mean ${meant}?` };
 }
 
+/** Refuses what is no object of values by name. */
+export function checkRecord(path: string, given: unknown): asserts given is object {
+  if (!isRecord(given)) throw new InputError(path, `expected an object, got ${describe(given)}`);
+}
+
 /**
  * Refuses what is no object of values by name, and keys that are not known, naming the nearest known one: a misspelt name
  * must not be passed over.

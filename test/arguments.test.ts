@@ -2,22 +2,17 @@
 import { describe, expect, it } from "vitest";
 import * as tokengrad from "../src/index.ts";
 import { LossError, perSample, TokengradError, toFloat32 } from "../src/index.ts";
+import * as losses from "../src/losses/index.ts";
 import { useEngine } from "./engine/helpers.ts";
 
 const held = useEngine();
 
 // biome-ignore lint/suspicious/noExplicitAny: everything is called wrongly on purpose
 type Anything = any;
-const {
-  createBatch,
-  createEngine,
-  crossEntropy,
-  defineLoss,
-  dpo,
-  groupAdvantages,
-  regularizedSft,
-  reinforce,
-} = tokengrad as unknown as Record<string, (...args: Anything[]) => Anything>;
+const { createBatch, createEngine, defineLoss, dpo, groupAdvantages } = tokengrad as unknown as Record<
+  string,
+  (...args: Anything[]) => Anything
+>;
 
 const loss = defineLoss!({ params: { beta: 1 }, loss: ({ logprobs }: Anything) => logprobs.mean() });
 const batch = () => createBatch!({ weights: [[1]], logprobs: [[-1]] });
@@ -85,16 +80,17 @@ const CALLS: Readonly<Record<string, (value: unknown) => unknown>> = {
   "options of inspect": async (value) => held.engine.inspect(loss, await batch(), value as Anything),
   "options of checkGradients": async (value) =>
     held.engine.checkGradients(loss, await batch(), value as Anything),
-  crossEntropy: (value) => crossEntropy!(value),
-  regularizedSft: (value) => regularizedSft!(value),
-  dpo: (value) => dpo!(value),
-  reinforce: (value) => reinforce!(value),
   groupAdvantages: (value) =>
     defineLoss!({
       inputs: { r: perSample() },
       loss: ({ logprobs, r }: Anything) => logprobs.mul(groupAdvantages!(r, value)).mean(),
     }),
   toFloat32: (value) => toFloat32(value as Anything),
+  ...Object.fromEntries(
+    Object.entries(losses)
+      .filter(([name]) => !["groupAdvantages", "klEstimate", "sampleMean", "sampleSum"].includes(name))
+      .map(([name, build]) => [name, build as (value: unknown) => unknown]),
+  ),
 };
 
 /** What a call throws or rejects with; undefined of one that is taken. */
