@@ -215,6 +215,7 @@ TEST(culprits_behind_array_ops_are_found_by_place) {
   check_at({0, 2}, 2, cumsum(0, 0));
   check_at({2}, 1, cumsum(0, 1));  // in sample 0 only the last is spoilt, which nothing sums
   check_at({0, 2}, 2, cumsum(1, 1));
+  check_at({2}, 1, [&](Builder& b, size_t x) { return shift(-2)(b, cumsum(0, 0)(b, x)); });
   const auto gather = [](double index) {
     return [index](Builder& b, size_t x) {
       const size_t sums = b.op("sum", {x}, Axis::kSample);
