@@ -1,14 +1,11 @@
 // Runs small losses given in place, on one executor, and reads their gradients as plain rows.
 import { type BatchOptions, createBatch } from "../../src/engine/batch.ts";
-import type { ExecutorName, Precision } from "../../src/engine/binding.ts";
+import type { Precision } from "../../src/engine/binding.ts";
 import type { Engine, RunOptions } from "../../src/engine/engine.ts";
 import type { Loss, LossInputs, LossParams } from "../../src/loss/define.ts";
-import { EXECUTIONS } from "../engine/ops/batch.ts";
+import { type EngineName, EXECUTIONS } from "../engine/ops/batch.ts";
 
-export interface Execution {
-  readonly executor: ExecutorName;
-  readonly precision: Precision;
-}
+export type Execution = (typeof EXECUTIONS)[number];
 
 /** A number whose exponential overflows. */
 export const FAR: Readonly<Record<Precision, number>> = { float32: 100, float64: 800 };
@@ -18,7 +15,7 @@ export const OWN = EXECUTIONS.filter(({ executor }) => executor !== "autograd");
 
 /** Runs a loss on an executor; gradients come in the precision that it computes in. */
 export const runner =
-  (engines: Record<ExecutorName, Engine>, { executor, precision }: Execution) =>
+  (engines: Record<EngineName, Engine>, { executor, precision }: Execution) =>
   async <I extends LossInputs, P extends LossParams, M extends string>(
     loss: Loss<I, P, M>,
     batch: BatchOptions,
