@@ -3,7 +3,7 @@ import { describe, InputError } from "../errors.ts";
 import type { Loss, LossInputs, LossParams } from "../loss/define.ts";
 import type { Graph, Program } from "../loss/graph.ts";
 import { checkNames } from "../names.ts";
-import { checkLoss, checkSignal, contentsOf, type GivenParams, readInputs, readParams } from "./arguments.ts";
+import { checkSignal, contentsOf, type GivenParams, readInputs, readParams } from "./arguments.ts";
 import type { Batch, BatchContents } from "./batch.ts";
 import {
   type CudaInfo,
@@ -16,6 +16,7 @@ import {
 import { type CheckOptions, checkInputs, type GradientCheck } from "./check-gradients.ts";
 import { DisposedError, NonFiniteError, typedError } from "./errors.ts";
 import { Gradients } from "./gradients.ts";
+import { checkLoss } from "./inputs.ts";
 import { type Inspection, inspectionFrom, inspectionOf } from "./inspection.ts";
 import type { Floats } from "./pack.ts";
 import { compiledOf } from "./program.ts";

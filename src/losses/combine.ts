@@ -4,8 +4,8 @@ import { defineLoss, type Loss, type LossInput, type LossInputs } from "../loss/
 import type { Axis } from "../loss/graph.ts";
 import { inline } from "../loss/inline.ts";
 import type { Tensor } from "../loss/tensor.ts";
-import { checkNames } from "../names.ts";
-import { checkNumber, checkObject } from "./options.ts";
+import { checkNames, checkRecord } from "../names.ts";
+import { checkNumber } from "./options.ts";
 
 type Losses = Readonly<Record<string, Loss>>;
 type Names<L extends Losses> = keyof L & string;
@@ -56,14 +56,13 @@ export function combine<const L extends Losses>(
   losses: L,
   weights: { readonly [Name in keyof L]?: number } = {},
 ): CombinedLoss<L> {
-  checkObject("combine.losses", losses);
+  checkRecord("combine.losses", losses);
   const names = Object.keys(losses);
   if (names.length === 0) throw new InputError("combine.losses", "expected at least one loss, got none");
   for (const name of names) {
     if (typeof losses[name]?.graph !== "object")
       throw new InputError(`combine.losses.${name}`, `expected a loss, got ${describe(losses[name])}`);
   }
-  checkObject("combine.weights", weights);
   checkNames("combine.weights", weights, names);
   const params: Record<string, number> = {};
   for (const name of names) {

@@ -1,4 +1,5 @@
 // A policy gradient that holds back the few tokens which would cost the most entropy.
+import { checkRecord } from "../names.ts";
 import type { KlOptions } from "./kl.ts";
 import { checkNumber } from "./options.ts";
 import { type PolicyOptions, policyLoss } from "./policy.ts";
@@ -17,6 +18,7 @@ export interface KlCovOptions<K extends KlOptions | undefined = KlOptions | unde
  * Inputs and metrics as of `importanceSampling`.
  */
 export function klCov<K extends KlOptions | undefined = undefined>(options: KlCovOptions<K> = {}) {
+  checkRecord("klCov", options);
   const { fraction = 0.0002, covCoef = 1 } = options;
   checkNumber("klCov.fraction", fraction, { above: 0, max: 1 });
   checkNumber("klCov.covCoef", covCoef, { min: 0 });

@@ -1,6 +1,6 @@
 // On-policy distillation: samples of the policy, judged token by token by a teacher.
 import { defineLoss, perToken } from "../loss/define.ts";
-import { checkNames } from "../names.ts";
+import { checkNames, checkRecord } from "../names.ts";
 import type { KlOptions } from "./kl.ts";
 import { checkNumber } from "./options.ts";
 import { type RatioOptions, ratioLoss } from "./policy.ts";
@@ -18,6 +18,7 @@ export interface OpdOptions<K extends KlOptions | undefined = KlOptions | undefi
  * the trained tokens.
  */
 export function opd<K extends KlOptions | undefined = undefined>(options: OpdOptions<K> = {}) {
+  checkRecord("opd", options);
   const { coef = 1 } = options;
   checkNumber("opd.coef", coef, { above: 0 });
   return ratioLoss(

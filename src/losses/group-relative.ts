@@ -1,5 +1,6 @@
 // GRPO and its relatives: one clipped surrogate, told apart by their ratios, bounds and reductions.
 import { InputError } from "../errors.ts";
+import { checkRecord } from "../names.ts";
 import type { KlOptions } from "./kl.ts";
 import { checkChoice, checkNumber } from "./options.ts";
 import { type PolicyLoss, type PolicyOptions, policyLoss } from "./policy.ts";
@@ -40,6 +41,7 @@ function groupRelative<K extends MaybeKl>(
   preset: Preset,
   options: GrpoOptions<K>,
 ): GrpoLoss<K> {
+  checkRecord(path, options);
   const { ratio: level = preset.ratio ?? "token", delta, offPolicyThreshold } = options;
   const { clipLow = preset.clip?.clipLow ?? 0.8, clipHigh = preset.clip?.clipHigh ?? 1.2 } = options;
   const clip = { clipLow, clipHigh };
@@ -91,7 +93,7 @@ export const bnpo = <K extends MaybeKl = undefined>(options: GrpoOptions<K> = {}
  */
 export const drGrpo = <K extends MaybeKl = undefined>(
   options: GrpoOptions<K> & { readonly reduction: Reduction },
-): GrpoLoss<K> => groupRelative("drGrpo", { reduction: options.reduction }, options);
+): GrpoLoss<K> => groupRelative("drGrpo", { reduction: options?.reduction }, options);
 
 /**
  * `grpo` clipped to 0.8 and 1.28, with one mean over all tokens (DAPO, arXiv 2503.14476). TRL divides by the tokens of the

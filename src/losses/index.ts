@@ -1,4 +1,5 @@
 // All ready losses, and the pieces that losses of one's own may share with them.
+export { type GroupAdvantagesOptions, groupAdvantages } from "./advantages.ts";
 export { type CombinedLoss, combine } from "./combine.ts";
 export { type KlCovOptions, klCov } from "./covariance.ts";
 export { type IwOpdOptions, iwOpd, type OpdOptions, opd } from "./distillation.ts";

@@ -1,7 +1,7 @@
 // Estimators of the divergence from a reference, per token, from the log-probabilities of the sampled token alone.
 import type { Tensor } from "../loss/tensor.ts";
 import { checkNames } from "../names.ts";
-import { checkChoice, checkFlag, checkNumber, checkObject } from "./options.ts";
+import { checkChoice, checkFlag, checkNumber } from "./options.ts";
 import { straightThrough } from "./pieces.ts";
 
 type Tokens = Tensor<"token">;
@@ -65,7 +65,6 @@ export interface KlOptions {
 
 /** Checks the options of a penalty and fills in the defaults. */
 export function checkKl(path: string, options: unknown): Required<KlOptions> {
-  checkObject(path, options);
   checkNames(path, options, ["coef", "estimator", "timesRatio"]);
   const { coef = 0.04, estimator = "k3", timesRatio = false } = options as KlOptions;
   checkNumber(`${path}.coef`, coef, { min: 0 });

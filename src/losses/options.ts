@@ -37,9 +37,3 @@ export function checkFlag(path: string, value: unknown): asserts value is boolea
   if (typeof value !== "boolean")
     throw new InputError(path, `expected true or false, got ${describe(value)}`);
 }
-
-/** Refuses a value that is no plain object of options. */
-export function checkObject(path: string, value: unknown): asserts value is object {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return;
-  throw new InputError(path, `expected an object, got ${describe(value)}`);
-}

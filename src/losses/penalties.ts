@@ -1,6 +1,6 @@
 // Penalties to add to other losses; each is a loss of its own too.
 import { defineLoss, perToken } from "../loss/define.ts";
-import { checkNames } from "../names.ts";
+import { checkNames, checkRecord } from "../names.ts";
 import { checkKl, type KlOptions, klEstimate } from "./kl.ts";
 import { checkChoice, checkNumber } from "./options.ts";
 import { checkReduction, type Reduction } from "./reductions.ts";
@@ -16,6 +16,7 @@ export interface KlPenaltyOptions extends KlOptions {
  * Metrics: `kl`, the estimate without `coef`, reduced alike.
  */
 export function klPenalty(options: KlPenaltyOptions = {}) {
+  checkRecord("klPenalty", options);
   const { reduction = "token_mean", ...rest } = options;
   const { coef, estimator, timesRatio } = checkKl("klPenalty", rest);
   const { params, reduce } = checkReduction("klPenalty.reduction", reduction);

@@ -1,7 +1,7 @@
 // Policy gradients, token by token: plain, weighted by the ratio to the old policy, and clipped.
 import { defineLoss } from "../loss/define.ts";
 import type { Tensor } from "../loss/tensor.ts";
-import { checkNames } from "../names.ts";
+import { checkNames, checkRecord } from "../names.ts";
 import type { KlOptions } from "./kl.ts";
 import { checkNumber } from "./options.ts";
 import { type AdvantageAxis, advantagesOver, type PolicyOptions, policyLoss } from "./policy.ts";
@@ -68,6 +68,7 @@ export interface PpoOptions<K extends MaybeKl = MaybeKl> extends PolicyOptions<K
  * above the upper one with `A > 0`.
  */
 export function ppo<K extends MaybeKl = undefined>(options: PpoOptions<K> = {}) {
+  checkRecord("ppo", options);
   const { clipLow = 0.8, clipHigh = 1.2, dualClip } = options;
   const clip = { clipLow, clipHigh };
   checkClip("ppo", clip);
@@ -93,6 +94,7 @@ export function ppo<K extends MaybeKl = undefined>(options: PpoOptions<K> = {}) 
  * verl 0.8 and 1.2. Token mean by default. Inputs and metrics as of `ppo`.
  */
 export function cispo<K extends MaybeKl = undefined>(options: PolicyOptions<K> & ClipOptions = {}) {
+  checkRecord("cispo", options);
   const { clipLow = 0, clipHigh = 4 } = options;
   const clip = { clipLow, clipHigh };
   checkClip("cispo", clip);
@@ -119,6 +121,7 @@ export interface DroOptions<K extends MaybeKl = MaybeKl> extends PolicyOptions<K
  * default, as in Tinker. Inputs and metrics as of `importanceSampling`.
  */
 export function dro<K extends MaybeKl = undefined>(options: DroOptions<K> = {}) {
+  checkRecord("dro", options);
   const { beta = 0.05 } = options;
   checkNumber("dro.beta", beta, { min: 0 });
   return policyLoss(

@@ -8,7 +8,7 @@ import {
   perToken,
 } from "../loss/define.ts";
 import type { Tensor } from "../loss/tensor.ts";
-import { checkNames } from "../names.ts";
+import { checkNames, checkRecord } from "../names.ts";
 import { checkKl, type KlOptions, klEstimate } from "./kl.ts";
 import { checkChoice, checkNumber } from "./options.ts";
 import {
@@ -188,6 +188,7 @@ export function policyLoss<
   M extends string = never,
   P extends LossParams = Record<never, never>,
 >(definition: PolicyDefinition<M, P>, options: PolicyOptions<K>): PolicyLoss<K, M, P> {
+  checkRecord(definition.path, options);
   const { advantages: axis, ...rest } = options;
   const inputs = { advantages: advantagesOver(definition.path, axis) };
   return ratioLoss(definition, rest as RatioOptions<K>, { inputs, compute: (given) => given.advantages! });

@@ -3,7 +3,7 @@ import { describe, InputError } from "../errors.ts";
 import { defineLoss, perGroup, perToken } from "../loss/define.ts";
 import type { Tensor } from "../loss/tensor.ts";
 import { checkNames } from "../names.ts";
-import { checkChoice, checkFlag, checkNumber, checkObject } from "./options.ts";
+import { checkChoice, checkFlag, checkNumber } from "./options.ts";
 import { logistic, marginOf, nllOf, pairMetrics, rejectedOf, sequenceMetrics } from "./pairs.ts";
 import { DIVERGING, PAIR_LOSSES, type PairLoss, SMOOTHED } from "./preference-types.ts";
 import { sampleSum } from "./reductions.ts";
@@ -51,7 +51,6 @@ function readTypes(type: unknown): [PairLoss, number][] {
     checkChoice("dpo.type", type, TYPES);
     return [[type, 1]];
   }
-  checkObject("dpo.type", type);
   checkNames("dpo.type", type, TYPES);
   const weighted = Object.entries(type) as [PairLoss, unknown][];
   if (weighted.length === 0) throw new InputError("dpo.type", "expected at least one type, got none");

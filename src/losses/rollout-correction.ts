@@ -1,7 +1,7 @@
 // Corrects for a sampler whose log-probabilities differ from those of the policy that the ratio starts from.
 import type { Tensor } from "../loss/tensor.ts";
 import { checkNames } from "../names.ts";
-import { checkChoice, checkObject } from "./options.ts";
+import { checkChoice } from "./options.ts";
 import { checkBounds } from "./ratio.ts";
 import { sampleMean, sampleSum } from "./reductions.ts";
 
@@ -45,7 +45,6 @@ const MODES = {
 } satisfies Record<string, (e: Tokens, weights: Tokens, bounds: Parameters<Keep>[1]) => Tokens>;
 
 export function checkCorrection(path: string, correction: unknown): asserts correction is RolloutCorrection {
-  checkObject(path, correction);
   checkNames(path, correction, ["mode", "min", "max"]);
   const { mode, min = 0, max } = correction as Partial<RolloutCorrection>;
   checkChoice(`${path}.mode`, mode, Object.keys(MODES) as CorrectionMode[]);

@@ -1,5 +1,6 @@
 // Policy gradients that hold the policy near the old one by other means than a clipped ratio.
 import type { Mask, Tensor } from "../loss/tensor.ts";
+import { checkRecord } from "../names.ts";
 import type { KlOptions } from "./kl.ts";
 import { checkChoice, checkNumber } from "./options.ts";
 import { belowZero } from "./pieces.ts";
@@ -20,6 +21,7 @@ export interface SapoOptions<K extends MaybeKl = MaybeKl> extends PolicyOptions<
  * `importanceSampling`.
  */
 export function sapo<K extends MaybeKl = undefined>(options: SapoOptions<K> = {}) {
+  checkRecord("sapo", options);
   const { tauPositive = 1, tauNegative = 1.05 } = options;
   checkNumber("sapo.tauPositive", tauPositive, { above: 0 });
   checkNumber("sapo.tauNegative", tauNegative, { above: 0 });
@@ -82,6 +84,7 @@ const DIVERGENCES = Object.keys(NEAR) as (keyof typeof NEAR)[];
  * and metrics as of `importanceSampling`, and `kept`, the share of tokens.
  */
 export function dppo<K extends MaybeKl = undefined>(options: DppoOptions<K> = {}) {
+  checkRecord("dppo", options);
   const { divergence = "tv", deltaLow = 0.15, deltaHigh = 0.15, ratioCap = 20 } = options;
   checkChoice("dppo.divergence", divergence, DIVERGENCES);
   checkNumber("dppo.deltaLow", deltaLow, { min: 0 });
