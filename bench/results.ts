@@ -43,7 +43,7 @@ with the \`torch\` executor's in float64: no gradient may be off by more than 2e
 take turns, never two at once: in each round one run to warm up, then some that count. Peers run in processes of their own
 with OpenMP's defaults and time themselves; no process is started and no file is read while a run is timed.
 
-- **fused**, **torch**: the engine's executors, as a caller sees them: \`await engine.run(loss, batch)\`, from the event loop
+- **fused**, **torch**: the engine's executors, as a caller sees them: \`await engine.run(loss, batch, { into })\`, from the event loop
   and back. Metrics of the loss are part of it, as is the buffer of the gradients, in full rows, which is a new one each run.
 - **eager, list**: PyTorch, a Python loop over one tensor per sample. **eager, flat**: the trained tokens of all samples in one
   tensor. **eager, padded**: all positions as a matrix. Of flat and padded the faster is *packed*. They need not compute

@@ -1,7 +1,8 @@
 // Runs small losses given in place, on one executor, and reads their gradients as plain rows.
 import { type BatchOptions, createBatch } from "../../src/engine/batch.ts";
 import type { Precision } from "../../src/engine/binding.ts";
-import type { Engine, RunOptions } from "../../src/engine/engine.ts";
+import type { Engine } from "../../src/engine/engine.ts";
+import type { RunOptions } from "../../src/engine/options.ts";
 import type { Loss, LossInputs, LossParams } from "../../src/loss/define.ts";
 import { type EngineName, EXECUTIONS } from "../engine/ops/batch.ts";
 
