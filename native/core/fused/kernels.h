@@ -7,9 +7,7 @@
 #include <span>
 #include <string_view>
 
-namespace tokengrad {
-struct Node;
-}
+#include "core/rows.h"
 
 namespace tokengrad::fused {
 
@@ -50,6 +48,8 @@ struct Variant {
   size_t count;
   /// By `Reduction`.
   Fold folds[3];
+  /// By `Dtype`.
+  Store<float> stores[3];
 };
 
 /// Those that this CPU can run, the fastest first.
