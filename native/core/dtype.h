@@ -26,4 +26,8 @@ const char* name_of(Dtype dtype);
 /// Rounds once: not by way of float32.
 uint16_t to_bfloat16(double value);
 
+/// Stores `count` values of type T as a dtype. Whether all that was stored is finite.
+template <typename T>
+using Store = bool (*)(const T* values, int64_t count, std::byte* out);
+
 }  // namespace tokengrad

@@ -24,10 +24,6 @@ RowCursor begin_row(const Layout& layout, int64_t sample);
 /// Goes past the next tokens, and the positions up to the last of them, without writing.
 void skip_tokens(const Layout& layout, RowCursor& cursor, int64_t tokens);
 
-/// Stores `count` values of type T as a dtype. Whether all that was stored is finite.
-template <typename T>
-using Store = bool (*)(const T* values, int64_t count, std::byte* out);
-
 /// A store for any CPU. T is float or double.
 template <typename T>
 Store<T> plain_store(Dtype dtype);

@@ -7,8 +7,14 @@
 #include <span>
 #include <string_view>
 
-#include "core/rows.h"
+#include "core/dtype.h"
 
+namespace tokengrad {
+struct Node;
+}
+
+// Files of one kind of CPU include this: nothing with inline functions that others share may come
+// in here.
 namespace tokengrad::fused {
 
 /// Blocks are computed in whole groups of this many values; sums have as many running parts.
