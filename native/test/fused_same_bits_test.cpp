@@ -72,13 +72,14 @@ TEST(fused_run_has_the_same_bits_on_any_number_of_threads) {
 TEST(fused_run_has_the_same_bits_on_any_cpu) {
   const Batch batch = long_batch();
   const std::vector<float> x = random_floats(batch.tokens, -5, 0);
-  const Answer expected = run_fused_program(everything(), batch, {data_of(x)}, Dtype::kFloat32,
-                                            *fused::variants().back());
-  EXPECT(std::isfinite(expected.computed.result.loss));
-  for (const fused::Variant* variant : fused::variants()) {
-    const Answer answer =
-        run_fused_program(everything(), batch, {data_of(x)}, Dtype::kFloat32, *variant);
-    EXPECT(has_same_bits(answer, expected));
+  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16, Dtype::kFloat64}) {
+    const auto run = [&](const fused::Variant* variant) {
+      return run_fused_program(everything(), batch, {data_of(x)}, dtype, *variant);
+    };
+    const Answer expected = run(fused::variants().back());
+    EXPECT(std::isfinite(expected.computed.result.loss));
+    for (const fused::Variant* variant : fused::variants())
+      EXPECT(has_same_bits(run(variant), expected));
   }
 }
 
