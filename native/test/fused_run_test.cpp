@@ -230,7 +230,7 @@ TEST(fused_plan_drops_what_nobody_needs) {
   EXPECT_EQUAL(plan.passes()[0].steps.size(), size_t{1});
 }
 
-TEST(fused_run_refuses_requests_that_do_not_fit) {
+TEST(requests_that_do_not_fit_are_refused) {
   Builder b;
   const size_t x = b.input(Axis::kToken);
   const Program program = b.build(b.sum(x, Axis::kBatch), x, {}, {x});
@@ -248,8 +248,7 @@ TEST(fused_run_refuses_requests_that_do_not_fit) {
                     .outputs = {output}};
     spoil(request);
     const Layout layout(batch.spec(), at::kCPU);
-    const CancelFlag never;
-    return code_of([&] { run_fused(fused::Plan(program), layout, request, never); });
+    return code_of([&] { check_request(program, layout, request); });
   };
   EXPECT_EQUAL(refuses([](Request&) {}), std::string());
   for (const auto spoil : std::initializer_list<void (*)(Request&)>{
