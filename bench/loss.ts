@@ -1,95 +1,154 @@
-// Times the engine on losses in use: `npm run bench`. Answers are checked before anything is timed.
-import { cpus } from "node:os";
-import { type BatchInput, createBatch } from "../src/engine/batch.ts";
+// Measures losses and gradients against PyTorch and hand-written C++: `npm run bench`, see its --help.
+import { mkdtemp, rm } from "node:fs/promises";
+import { loadavg, tmpdir } from "node:os";
+import { join } from "node:path";
+import { Command, Option } from "commander";
+import { createBatch } from "../src/engine/batch.ts";
 import { createEngine, type Engine } from "../src/engine/engine.ts";
-import { defineLoss, type Loss, perSample, perToken } from "../src/loss/define.ts";
-import { reinforce } from "../src/losses/policy-gradient.ts";
-import { dpo } from "../src/losses/preference.ts";
-import { regularizedSft } from "../src/losses/supervised.ts";
-import { makeWorkload, WORKLOADS, type Workload } from "./workload.ts";
+import type { Loss } from "../src/loss/define.ts";
+import { batchOptions, CASES, type Case, type CaseName } from "./cases.ts";
+import {
+  type Contestant,
+  engineContestant,
+  FUSED,
+  HANDWRITTEN,
+  handwrittenContestants,
+  pythonContestants,
+  TORCH,
+} from "./contestants.ts";
+import { goalTable } from "./goals.ts";
+import { type Effort, type Exact, measure } from "./measure.ts";
+import { Peer } from "./peer.ts";
+import { startHandwritten, startPython } from "./peers.ts";
+import { idleness, machine, versions, writeResults } from "./results.ts";
+import type { Row } from "./rows.ts";
+import { measureScaling } from "./scaling.ts";
+import { timed } from "./statistics.ts";
+import { firstTable, mainTable, scalingTable } from "./table.ts";
+import { makeWorkload, WORKLOADS, writeWorkload } from "./workload.ts";
 
-/** GRPO: the clipped ratio, plus the k3 estimator of the KL to the reference. */
-const grpo = defineLoss({
-  name: "grpo",
-  inputs: { old: perToken(), reference: perToken(), advantages: perSample() },
-  params: { clip: 0.2, beta: 0.04 },
-  loss: ({ logprobs, old, reference, advantages, clip, beta }) => {
-    const ratio = logprobs.sub(old).exp();
-    const clipped = ratio.clamp(clip.neg().add(1), clip.add(1));
-    const policy = ratio.mul(advantages).minimum(clipped.mul(advantages)).neg();
-    const difference = reference.sub(logprobs);
-    const kl = difference.exp().sub(difference).sub(1);
-    return policy.add(kl.mul(beta)).mean("sample").mean();
-  },
-});
+const NAMES = Object.keys(CASES) as CaseName[];
 
-const CASES: readonly {
-  loss: Loss;
-  groups?: number;
-  inputs: (workload: Workload) => Record<string, BatchInput>;
-}[] = [
-  { loss: regularizedSft(), inputs: ({ reference }) => ({ reference }) },
-  { loss: reinforce(), inputs: ({ advantages }) => ({ advantages }) },
-  { loss: dpo(), groups: 2, inputs: ({ reference }) => ({ reference }) },
-  { loss: grpo, inputs: ({ old, reference, advantages }) => ({ old, reference, advantages }) },
-];
+const options = new Command("bench")
+  .description(
+    "Measures losses and gradients: the engine's executors, PyTorch (TOKENGRAD_BENCH_PYTHON, else python3 on PATH; it " +
+      "needs torch and numpy) and hand-written C++. Answers are compared before anything is timed.",
+  )
+  .option("--quick", "the two smaller workloads, fewer rounds, smaller batches to scale to", false)
+  .addOption(new Option("--losses <names...>", "only these losses").choices(NAMES))
+  .addOption(new Option("--workloads <names...>", "only these workloads").choices(WORKLOADS))
+  .option("--threads <count>", "threads of everyone; default: the CPUs that this process may use", Number)
+  .option("--write", "write what was measured into bench/results.md", false)
+  .parse()
+  .opts<{
+    quick: boolean;
+    losses?: CaseName[];
+    workloads?: (typeof WORKLOADS)[number][];
+    threads?: number;
+    write: boolean;
+  }>();
 
-const RUNS = 15;
-const WARM_UP = 3;
+const losses = options.losses ?? NAMES;
+const workloads = options.workloads ?? (options.quick ? WORKLOADS.slice(0, 2) : WORKLOADS);
+const rounds = options.quick ? 5 : 9;
+const effort: Record<(typeof WORKLOADS)[number], Effort> = {
+  "64x512": { rounds, runs: 10 },
+  "256x2048": { rounds, runs: 5 },
+  "512x8192": { rounds, runs: 3 },
+};
 
-const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1]!;
-
-async function time(work: () => Promise<unknown>): Promise<number> {
-  const times: number[] = [];
-  for (let run = 0; run < WARM_UP + RUNS; run++) {
-    const start = performance.now();
-    await work();
-    if (run >= WARM_UP) times.push(performance.now() - start);
-  }
-  return median(times);
+/** What the torch executor answers in float64. */
+async function exactly(engine: Engine, loss: Loss, given: Parameters<typeof createBatch>[0]): Promise<Exact> {
+  const batch = await createBatch({ ...given, precision: "float64" });
+  const { loss: value, gradients } = await engine.run(loss, batch, { dtype: "float64" });
+  return { loss: value, gradients: new Float64Array(gradients.buffer) };
 }
 
-/** Largest difference of float32 gradients from float64 ones, over the largest gradient; throws if that is too much. */
-async function check(engine: Engine, loss: Loss, options: Parameters<typeof createBatch>[0]): Promise<void> {
-  const exact = await engine.run(loss, await createBatch({ ...options, precision: "float64" }), {
-    dtype: "float64",
-  });
-  const rounded = await engine.run(loss, await createBatch(options));
-  let largest = 0;
-  let error = Math.abs(rounded.loss - exact.loss) / Math.max(1, Math.abs(exact.loss));
-  const expected = new Float64Array(exact.gradients.buffer);
-  for (const value of expected) largest = Math.max(largest, Math.abs(value));
-  new Float32Array(rounded.gradients.buffer).forEach((value, i) => {
-    error = Math.max(error, Math.abs(value - expected[i]!) / largest);
-  });
-  if (!(error < 2e-5)) throw new Error(`${loss.name}: float32 differs from float64 by ${error}`);
+/** Those that are asked to run the losses. */
+class Field {
+  contestants: readonly Contestant[];
+  readonly peers: Peer[] = [];
+  /** What was left out, and why. */
+  readonly left: string[] = [];
+
+  constructor(engines: readonly Contestant[]) {
+    this.contestants = engines;
+  }
+
+  /** Takes a peer in, or tells why there is none. */
+  invite(name: string, started: Peer | string, as: (peer: Peer) => readonly Contestant[]): void {
+    if (started instanceof Peer) {
+      this.peers.push(started);
+      this.contestants = [...this.contestants, ...as(started)];
+    } else {
+      this.leaveOut(name, started);
+    }
+  }
+
+  leaveOut(title: string, reason: string): void {
+    this.left.push(`${title}: ${reason}`);
+    console.log(`left out: ${title}: ${reason}`);
+    this.contestants = this.contestants.filter((contestant) => contestant.title !== title);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const peer of this.peers) await peer[Symbol.asyncDispose]();
+  }
 }
 
-using engine = await createEngine();
-const { device, executor, libtorch, threads } = engine.info;
-console.log(
-  `${cpus()[0]?.model ?? "unknown CPU"}, ${threads} threads; Node ${process.version}, libtorch ${libtorch}; ` +
-    `executor ${executor} on ${device}; medians of ${RUNS} runs, ms\n`,
-);
-console.log(
-  "| loss | samples x tokens | build batch | loss and gradients | ns a token |\n| --- | --- | --- | --- | --- |",
-);
-for (const name of WORKLOADS) {
-  const workload = makeWorkload(name);
-  for (const { loss, groups, inputs } of CASES) {
-    const options = {
-      weights: workload.weights,
-      logprobs: workload.logprobs,
-      groups,
-      inputs: inputs(workload),
-    };
-    await check(engine, loss, options);
-    const build = await time(() => createBatch(options));
-    const batch = await createBatch(options);
-    const run = await time(() => engine.run(loss, batch));
-    const perToken = (run * 1e6) / batch.trainedTokens;
-    console.log(
-      `| ${loss.name} | ${name} | ${build.toFixed(2)} | ${run.toFixed(2)} | ${perToken.toFixed(1)} |`,
-    );
+/** Measures each loss on each workload, in the folder that peers read batches from. */
+async function measureAll(field: Field, torch: Engine, folder: string): Promise<Row[]> {
+  const rows: Row[] = [];
+  const traced = new Map<CaseName, Loss>();
+  for (const workload of workloads) {
+    const arrays = makeWorkload(workload);
+    await writeWorkload(folder, arrays);
+    for (const peer of field.peers) await peer.ask(`load ${workload}`);
+    for (const name of losses) {
+      const entry: Case = CASES[name];
+      let trace: number | undefined;
+      let loss = traced.get(name);
+      if (loss === undefined) {
+        [loss, trace] = await timed(entry.define);
+        traced.set(name, loss);
+      }
+      const given = batchOptions(entry, arrays);
+      const batch = await createBatch(given);
+      const { trainedTokens } = batch;
+      const exact = await exactly(torch, loss, given);
+      const task = { name, loss, workload, batch };
+      const measured = await measure(field.contestants, task, exact, effort[workload], ({ title }, reason) =>
+        field.leaveOut(title, reason),
+      );
+      rows.push({ loss: name, workload, trainedTokens, trace, ...measured });
+    }
   }
+  return rows;
+}
+
+async function bench(folder: string): Promise<void> {
+  const on = { device: "cpu", threads: options.threads } as const;
+  using fused = await createEngine({ ...on, executor: "fused" });
+  using torch = await createEngine({ ...on, executor: "torch" });
+  const { threads, libtorch } = torch.info;
+  await using field = new Field([engineContestant(FUSED, fused), engineContestant(TORCH, torch)]);
+  field.invite("PyTorch", await startPython({ folder, threads }), pythonContestants);
+  field.invite(HANDWRITTEN, await startHandwritten({ folder, threads }), handwrittenContestants);
+  const { left } = field;
+  const load = loadavg()[0]!;
+  const setting = { threads, libtorch, peers: field.peers.map(({ version }) => version), left, rounds, load };
+  console.log(`${machine()}; ${threads} threads; ${idleness(load)}\n${versions(setting)}\n`);
+
+  const rows = await measureAll(field, torch, folder);
+  const scaled = await measureScaling(fused, options.quick ? 2 ** 21 : 2 ** 24);
+  const tables = [mainTable(rows), firstTable(rows), scalingTable(scaled), goalTable(rows, scaled)];
+  console.log(tables.join("\n\n"));
+  if (options.write) await writeResults({ ...setting, rows, scaled });
+}
+
+const folder = await mkdtemp(join(tmpdir(), "tokengrad-bench-"));
+try {
+  await bench(folder);
+} finally {
+  await rm(folder, { recursive: true, force: true });
 }

@@ -55,18 +55,7 @@ export type {
   CheckOptions,
   GradientCheck,
 } from "./engine/check-gradients.ts";
-export {
-  type CheckGradientsOptions,
-  createEngine,
-  type DeviceName,
-  type Engine,
-  type EngineInfo,
-  type EngineOptions,
-  type Fallback,
-  type InspectOptions,
-  type RunOptions,
-  type RunResult,
-} from "./engine/engine.ts";
+export { createEngine, type Engine } from "./engine/engine.ts";
 export {
   DeviceError,
   type DeviceReason,
@@ -77,6 +66,16 @@ export {
 } from "./engine/errors.ts";
 export type { GradientRow, Gradients } from "./engine/gradients.ts";
 export type { InspectedTerm, InspectedValue, Inspection } from "./engine/inspection.ts";
+export type {
+  CheckGradientsOptions,
+  DeviceName,
+  EngineInfo,
+  EngineOptions,
+  Fallback,
+  InspectOptions,
+  RunOptions,
+  RunResult,
+} from "./engine/options.ts";
 export { AbortError, InputError, TokengradError } from "./errors.ts";
 export {
   defineLoss,
@@ -104,10 +103,7 @@ export type {
 } from "./loss/graph.ts";
 export { printProgram } from "./loss/print.ts";
 export type { CumsumOptions, Mask, Tensor } from "./loss/tensor.ts";
-export { reinforce } from "./losses/policy-gradient.ts";
-export { type DpoOptions, dpo } from "./losses/preference.ts";
-export type { Reduction } from "./losses/reductions.ts";
-export { crossEntropy, regularizedSft } from "./losses/supervised.ts";
+export * from "./losses/index.ts";
 export {
   type CustomForwardBackwardOptions,
   type CustomForwardBackwardResult,

@@ -1,4 +1,5 @@
-// Axes are checked by the compiler: test/types is compiled and must have exactly the errors that it marks.
+// Axes, options and names are checked by the compiler: test/types is compiled and must have exactly the errors that it
+// marks.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,22 +28,24 @@ const compile = (file: string) =>
     { cwd: root, encoding: "utf8" },
   );
 
-test("test/types/axes.ts compiles with exactly the marked errors", () => {
-  const { status, stdout } = compile("test/types/axes.ts");
+const FILES = ["axes.ts", "losses.ts"];
+
+test.each(FILES)("test/types/%s compiles with exactly the marked errors", (name) => {
+  const { status, stdout } = compile(`test/types/${name}`);
   expect(stdout).toBe("");
   expect(status).toBe(0);
 });
 
-test("each marked line is an error of its own", () => {
+test.each(FILES)("each marked line of %s is an error of its own", (name) => {
   const folder = mkdtempSync(join(root, "test/types/unmarked-"));
   try {
-    const text = readFileSync(join(root, "test/types/axes.ts"), "utf8");
+    const text = readFileSync(join(root, "test/types", name), "utf8");
     const marks = text.match(/^\/\/ @ts-expect-error/gm)!.length;
     writeFileSync(
-      join(folder, "axes.ts"),
+      join(folder, name),
       text.replaceAll("@ts-expect-error", "").replaceAll('"../../src/', '"../../../src/'),
     );
-    const errors = new Set(compile(join(folder, "axes.ts")).stdout.match(/axes\.ts\(\d+/g));
+    const errors = new Set(compile(join(folder, name)).stdout.match(/\w+\.ts\(\d+/g));
     expect(errors.size).toBe(marks);
   } finally {
     rmSync(folder, { recursive: true });

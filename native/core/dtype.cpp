@@ -1,6 +1,7 @@
 // Types of the values in a result buffer.
 #include "core/dtype.h"
 
+#include <bit>
 #include <cmath>
 
 namespace tokengrad {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <type_traits>
 
 namespace tokengrad {
@@ -29,43 +30,29 @@ bool is_special(double value) {
 }
 bool is_special(uint16_t bits) { return (bits & 0x7F80u) == 0x7F80u; }
 
-/// Gives the first value that is not finite once it is stored, or `count`.
 template <typename To, typename From>
-int64_t write_run(const From* in, To* out, int64_t count) {
+bool store(const From* values, int64_t count, std::byte* out) {
+  To* const to = reinterpret_cast<To*>(out);
   bool special = false;
   for (int64_t i = 0; i < count; ++i) {
-    out[i] = store_as<To>(in[i]);
-    special |= is_special(out[i]);
+    to[i] = store_as<To>(values[i]);
+    special |= is_special(to[i]);
   }
-  return special ? std::find_if(out, out + count, [](To x) { return is_special(x); }) - out : count;
+  return !special;
 }
 
-template <typename To, typename From>
-int64_t write(const Layout& layout, RowCursor& cursor, const From* values, int64_t count,
-              std::byte* out) {
-  To* const rows = reinterpret_cast<To*>(out);
-  int64_t first = count;
-  for (int64_t done = 0; done < count;) {
-    const int64_t start = cursor.row + layout.runs()[2 * cursor.run] + cursor.taken;
-    const int64_t length = layout.runs()[2 * cursor.run + 1];
-    const int64_t piece = std::min(count - done, length - cursor.taken);
-    std::fill(rows + cursor.position, rows + start, To{0});
-    const int64_t special = write_run(values + done, rows + start, piece);
-    if (special < piece) first = std::min(first, done + special);
-    done += piece;
-    cursor.position = start + piece;
-    cursor.taken += piece;
-    if (cursor.taken == length) cursor = {cursor.row, cursor.position, cursor.run + 1, 0};
+/// Takes the next tokens as far as they lie in one run: how many these are.
+int64_t take_tokens(const Layout& layout, RowCursor& cursor, int64_t tokens) {
+  const int64_t start = layout.runs()[2 * cursor.run];
+  const int64_t length = layout.runs()[2 * cursor.run + 1];
+  const int64_t piece = std::min(tokens, length - cursor.taken);
+  cursor.taken += piece;
+  cursor.position = cursor.row + start + cursor.taken;
+  if (cursor.taken == length) {
+    ++cursor.run;
+    cursor.taken = 0;
   }
-  return first;
-}
-
-template <typename To>
-void finish(const Layout& layout, RowCursor& cursor, int64_t sample, std::byte* out) {
-  To* const rows = reinterpret_cast<To*>(out);
-  const int64_t end = layout.rows()[sample + 1].position;
-  std::fill(rows + cursor.position, rows + end, To{0});
-  cursor.position = end;
+  return piece;
 }
 
 }  // namespace
@@ -76,30 +63,56 @@ RowCursor begin_row(const Layout& layout, int64_t sample) {
 }
 
 void skip_tokens(const Layout& layout, RowCursor& cursor, int64_t tokens) {
-  while (tokens > 0) {
-    const int64_t length = layout.runs()[2 * cursor.run + 1];
-    const int64_t piece = std::min(tokens, length - cursor.taken);
-    tokens -= piece;
-    cursor.taken += piece;
-    cursor.position = cursor.row + layout.runs()[2 * cursor.run] + cursor.taken;
-    if (cursor.taken == length) cursor = {cursor.row, cursor.position, cursor.run + 1, 0};
-  }
+  while (tokens > 0) tokens -= take_tokens(layout, cursor, tokens);
 }
 
 template <typename T>
-RowWriter<T> row_writer(Dtype dtype) {
+Store<T> plain_store(Dtype dtype) {
   switch (dtype) {
     case Dtype::kBfloat16:
-      return {write<uint16_t, T>, finish<uint16_t>};
+      return store<uint16_t, T>;
     case Dtype::kFloat64:
-      return {write<double, T>, finish<double>};
+      return store<double, T>;
     case Dtype::kFloat32:
       break;
   }
-  return {write<float, T>, finish<float>};
+  return store<float, T>;
 }
 
-template RowWriter<float> row_writer(Dtype);
-template RowWriter<double> row_writer(Dtype);
+template <typename T>
+int64_t RowWriter<T>::write(RowCursor& cursor, const T* values, int64_t count) const {
+  int64_t first = count;
+  for (int64_t done = 0; done < count;) {
+    const int64_t from = cursor.position;
+    const int64_t piece = take_tokens(layout_, cursor, count - done);
+    const int64_t start = cursor.position - piece;
+    write_zeros(from, start);
+    std::byte* const to = out_ + start * size_;
+    if (!store_(values + done, piece, to) && first == count) {
+      int64_t token = 0;
+      while (store_(values + done + token, 1, to + token * size_)) ++token;
+      first = done + token;
+    }
+    done += piece;
+  }
+  return first;
+}
+
+template <typename T>
+void RowWriter<T>::finish(RowCursor& cursor, int64_t sample) const {
+  const int64_t end = layout_.rows()[sample + 1].position;
+  write_zeros(cursor.position, end);
+  cursor.position = end;
+}
+
+template <typename T>
+void RowWriter<T>::write_zeros(int64_t begin, int64_t end) const {
+  if (begin < end) std::memset(out_ + begin * size_, 0, static_cast<size_t>((end - begin) * size_));
+}
+
+template Store<float> plain_store(Dtype);
+template Store<double> plain_store(Dtype);
+template class RowWriter<float>;
+template class RowWriter<double>;
 
 }  // namespace tokengrad

@@ -24,20 +24,33 @@ RowCursor begin_row(const Layout& layout, int64_t sample);
 /// Goes past the next tokens, and the positions up to the last of them, without writing.
 void skip_tokens(const Layout& layout, RowCursor& cursor, int64_t tokens);
 
-/// How values of type T are written as a dtype. `out` is the buffer of the whole batch, one value
-/// of the dtype per position.
+/// A store for any CPU. T is float or double.
 template <typename T>
-struct RowWriter {
-  /// Writes the sample's next tokens and zeros to the positions before and between them. Gives the
-  /// first of the tokens whose value is not finite once it is stored, or `count` if all are.
-  int64_t (*write)(const Layout& layout, RowCursor& cursor, const T* values, int64_t count,
-                   std::byte* out);
-  /// Writes zeros up to the end of the row.
-  void (*finish)(const Layout& layout, RowCursor& cursor, int64_t sample, std::byte* out);
+Store<T> plain_store(Dtype dtype);
+
+/// Writes the gradients of a batch. `out` has one value of the dtype per position.
+template <typename T>
+class RowWriter {
+ public:
+  RowWriter(const Layout& layout, Dtype dtype, Store<T> store, std::byte* out)
+      : layout_(layout), size_(static_cast<int64_t>(bytes_of(dtype))), store_(store), out_(out) {}
+
+  /// Writes the next tokens of a sample, and zeros to the positions before and between them. Gives
+  /// the first of these tokens whose value is not finite once it is stored, or `count` if all are.
+  int64_t write(RowCursor& cursor, const T* values, int64_t count) const;
+  /// Writes zeros up to the end of the sample's row.
+  void finish(RowCursor& cursor, int64_t sample) const;
+
+ private:
+  void write_zeros(int64_t begin, int64_t end) const;
+
+  const Layout& layout_;
+  const int64_t size_;
+  const Store<T> store_;
+  std::byte* const out_;
 };
 
-/// T is float or double.
-template <typename T>
-RowWriter<T> row_writer(Dtype dtype);
+extern template class RowWriter<float>;
+extern template class RowWriter<double>;
 
 }  // namespace tokengrad

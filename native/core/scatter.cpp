@@ -17,14 +17,14 @@ std::optional<int64_t> scatter_from(const T* gradient, const Layout& layout, Dty
                                     std::byte* out) {
   constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
   std::atomic<int64_t> first{kNone};
-  const RowWriter<T> writer = row_writer<T>(dtype);
+  const RowWriter<T> writer(layout, dtype, plain_store<T>(dtype), out);
   parallel_for(layout.samples(), layout.positions(), [&](int64_t begin, int64_t end) {
     for (int64_t s = begin; s < end; ++s) {
       const int64_t token = layout.rows()[s].token;
       const int64_t count = layout.rows()[s + 1].token - token;
       RowCursor cursor = begin_row(layout, s);
-      const int64_t special = writer.write(layout, cursor, gradient + token, count, out);
-      writer.finish(layout, cursor, s, out);
+      const int64_t special = writer.write(cursor, gradient + token, count);
+      writer.finish(cursor, s);
       if (special == count) continue;
       int64_t known = first.load();
       while (token + special < known && !first.compare_exchange_weak(known, token + special)) {

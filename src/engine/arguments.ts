@@ -1,17 +1,13 @@
 // Checks what runs are called with: losses, batches, parameters.
 import { describe, InputError } from "../errors.ts";
-import { Loss, type LossInputs, type LossParams } from "../loss/define.ts";
+import type { Loss, LossInputs, LossParams } from "../loss/define.ts";
 import { checkNames } from "../names.ts";
-import { Batch, type BatchContents, inputOf } from "./batch.ts";
+import { Batch, type BatchContents } from "./batch.ts";
+import { checkLoss, type InputAxis, inputOf } from "./inputs.ts";
 import type { Floats } from "./pack.ts";
 
 /** The parameters of a loss that a run may change. */
 export type GivenParams<P extends LossParams> = { readonly [Name in keyof P]?: number } | undefined;
-
-export function checkLoss(loss: unknown): asserts loss is Loss {
-  if (loss instanceof Loss) return;
-  throw new InputError("loss", `expected what defineLoss gives, got ${describe(loss)}`);
-}
 
 /** What a batch holds. */
 export function contentsOf(batch: unknown): BatchContents {
@@ -25,13 +21,10 @@ export function checkSignal(signal: unknown): asserts signal is AbortSignal | un
 }
 
 /** The values of the parameters, by name. */
-export function readParams(loss: Loss, given: unknown): Record<string, number> {
-  if (given !== undefined && (typeof given !== "object" || given === null || Array.isArray(given))) {
-    throw new InputError("params", `expected an object of numbers by name, got ${describe(given)}`);
-  }
-  checkNames("params", given ?? {}, Object.keys(loss.params));
+export function readParams(loss: Loss, given: unknown = {}): Record<string, number> {
+  checkNames("params", given, Object.keys(loss.params));
   const values: Record<string, number> = { ...loss.params };
-  for (const [name, value] of Object.entries(given ?? {})) {
+  for (const [name, value] of Object.entries(given)) {
     if (value === undefined) continue;
     if (typeof value !== "number" || !Number.isFinite(value)) {
       throw new InputError(`params.${name}`, `expected a finite number, got ${describe(value)}`);
@@ -44,7 +37,7 @@ export function readParams(loss: Loss, given: unknown): Record<string, number> {
 /** The arrays for each input of a loss, in the order of its graph. */
 export function readInputs(loss: Loss, contents: BatchContents, params: Record<string, number>): Floats[] {
   return loss.graph.inputs.map(({ name, axis }) =>
-    axis === "batch" ? Float64Array.of(params[name]!) : inputOf(contents, name, axis),
+    axis === "batch" ? Float64Array.of(params[name]!) : inputOf(loss, contents, name, axis),
   );
 }
 
@@ -62,7 +55,8 @@ export function checkBatch<I extends LossInputs, P extends LossParams, M extends
   checkLoss(loss);
   readParams(loss, params);
   const contents = contentsOf(batch);
-  for (const [name, { axis }] of Object.entries(loss.inputs)) inputOf(contents, name, axis);
+  for (const [name, { axis }] of Object.entries(loss.inputs))
+    inputOf(loss, contents, name, axis as InputAxis);
   const members = loss.graph.nodes.flatMap(({ op, attributes }) =>
     op === "member" ? [attributes.index! + 1] : [0],
   );

@@ -1,12 +1,14 @@
 // A batch: the trained tokens of some samples, packed once and run as often as wanted.
 import { describe, InputError } from "../errors.ts";
-import type { Axis } from "../loss/graph.ts";
+import type { Loss } from "../loss/define.ts";
 import { checkNames } from "../names.ts";
 import type { Precision } from "./binding.ts";
+import { checkLoss, type Reading, readInputs, type StoredInput } from "./inputs.ts";
 import { type Layout, readLayout } from "./layout.ts";
 import { Pace } from "./pace.ts";
-import { copyFlat, type Floats, packRows } from "./pack.ts";
-import { isNumberList, isRowList, type Row } from "./rows.ts";
+import { packRows } from "./pack.ts";
+import { countPositives } from "./positives.ts";
+import type { Row } from "./rows.ts";
 
 /**
  * Numbers per token (full rows, one per sample, or one flat list of the trained tokens only), per sample or per group
@@ -31,6 +33,16 @@ export interface BatchOptions {
   readonly inputs?: Readonly<Record<string, BatchInput>> | undefined;
   /** Type of all values per token; values per sample, group and batch are always float64. Default `float32`. */
   readonly precision?: Precision | undefined;
+  /**
+   * Whether log-probabilities above 0, which rounding in the trainer may give for a certain token, are held at 0. Default
+   * false: they are used as they are, and the first time in a process a warning tells of them.
+   */
+  readonly clampLogprobs?: boolean | undefined;
+  /**
+   * The loss that the batch is for, if it is for one alone: what its inputs declare is then all that is accepted of them,
+   * and all that is kept.
+   */
+  readonly loss?: Loss | undefined;
 }
 
 /** What the engine reads of a batch. */
@@ -41,77 +53,11 @@ export interface BatchContents {
   readonly inputs: ReadonlyMap<string, StoredInput>;
 }
 
-/** A copy of one input for each reading that its shape allows. */
-export interface StoredInput {
-  /** In the batch's precision, packed. */
-  readonly token?: Floats;
-  readonly sample?: Float64Array;
-  readonly group?: Float64Array;
-  /** What came, for messages. */
-  readonly came: string;
-}
+const OPTIONS = ["weights", "logprobs", "groups", "inputs", "precision", "clampLogprobs", "loss"];
 
-const OPTIONS = ["weights", "logprobs", "groups", "inputs", "precision"];
-
-/** Reads one input. A flat list is kept in every way that its length allows. */
-async function readInput(
-  path: string,
-  value: unknown,
-  layout: Layout,
-  precision: Precision,
-  pace: Pace,
-): Promise<StoredInput> {
-  const came = describe(value);
-  if (isRowList(value)) return { token: await packRows(path, value, layout, precision, pace), came };
-  const counts = {
-    token: layout.tokens,
-    sample: layout.rowLengths.length,
-    group: layout.groupSizes.length,
-  };
-  if (!isNumberList(value) || !Object.values(counts).includes(value.length)) {
-    throw new InputError(
-      path,
-      `expected ${counts.sample} rows of full length, or a flat list of ${counts.token} numbers (one per trained token), ` +
-        `${counts.sample} (per sample) or ${counts.group} (per group), got ${came}`,
-    );
-  }
-  const wide = async () => (await copyFlat(path, value, "float64", pace)) as Float64Array;
-  return {
-    ...(value.length === counts.token && { token: await copyFlat(path, value, precision, pace) }),
-    ...(value.length === counts.sample && { sample: await wide() }),
-    ...(value.length === counts.group && { group: await wide() }),
-    came,
-  };
-}
-
-async function readInputs(
-  given: { readonly logprobs?: unknown; readonly inputs?: unknown },
-  layout: Layout,
-  precision: Precision,
-  pace: Pace,
-): Promise<Map<string, StoredInput>> {
-  const inputs = new Map<string, StoredInput>();
-  if (given.logprobs !== undefined) {
-    const logprobs = await readInput("logprobs", given.logprobs, layout, precision, pace);
-    if (logprobs.token === undefined) {
-      throw new InputError(
-        "logprobs",
-        `expected full rows or ${layout.tokens} numbers, got ${logprobs.came}`,
-      );
-    }
-    inputs.set("logprobs", logprobs);
-  }
-  const others = given.inputs ?? {};
-  if (typeof others !== "object" || Array.isArray(others)) {
-    throw new InputError("inputs", `expected an object of inputs by name, got ${describe(others)}`);
-  }
-  for (const [name, value] of Object.entries(others)) {
-    if (name === "logprobs" || name === "weights") {
-      throw new InputError(`inputs.${name}`, `expected it as an option of its own, not among the inputs`);
-    }
-    inputs.set(name, await readInput(`inputs.${name}`, value, layout, precision, pace));
-  }
-  return inputs;
+/** How a batch reads what it is given, now and later. */
+interface BatchReading extends Reading {
+  readonly clampLogprobs: boolean;
 }
 
 /** Packed samples. Nothing of what it was made from is referenced any more. */
@@ -122,20 +68,27 @@ export class Batch {
   readonly trainedTokens: number;
   /** Number of samples without a trained token. Their means are 0 and their gradients too. */
   readonly emptySamples: number;
+  /** Number of log-probabilities above 0 that were given for trained tokens; see `BatchOptions.clampLogprobs`. */
+  readonly positiveLogprobs: number;
   readonly precision: Precision;
-  readonly #contents: BatchContents;
+  readonly #reading: BatchReading;
+  readonly #inputs: ReadonlyMap<string, StoredInput>;
 
   /** Use `createBatch`. */
-  constructor(contents: BatchContents) {
-    this.samples = contents.layout.rowLengths.length;
-    this.trainedTokens = contents.layout.tokens;
-    this.emptySamples = contents.layout.emptySamples;
-    this.precision = contents.precision;
-    this.#contents = contents;
+  constructor(reading: BatchReading, inputs: ReadonlyMap<string, StoredInput>, positiveLogprobs: number) {
+    const { layout, precision } = reading;
+    this.samples = layout.rowLengths.length;
+    this.trainedTokens = layout.tokens;
+    this.emptySamples = layout.emptySamples;
+    this.positiveLogprobs = positiveLogprobs;
+    this.precision = precision;
+    this.#reading = reading;
+    this.#inputs = inputs;
   }
 
   static contentsOf(batch: Batch): BatchContents {
-    return batch.#contents;
+    const { layout, precision } = batch.#reading;
+    return { layout, precision, inputs: batch.#inputs };
   }
 
   /**
@@ -145,28 +98,25 @@ export class Batch {
    */
   async with(changes: Pick<Partial<BatchOptions>, "logprobs" | "inputs">): Promise<Batch> {
     checkNames("with", changes, ["logprobs", "inputs"]);
-    const { layout, precision, inputs } = this.#contents;
-    const changed = await readInputs(changes, layout, precision, new Pace());
-    return new Batch({ layout, precision, inputs: new Map([...inputs, ...changed]) });
+    return filled(this.#reading, this.#inputs, this.positiveLogprobs, changes, new Pace());
   }
 }
 
-/** What an input holds for an axis. */
-export function inputOf(contents: BatchContents, name: string, axis: Axis): Floats {
-  const path = name === "logprobs" || name === "weights" ? name : `inputs.${name}`;
-  const input = contents.inputs.get(name);
-  const { layout } = contents;
-  const expected = {
-    token: `rows of full length or ${layout.tokens} numbers, one per trained token`,
-    sample: `${layout.rowLengths.length} numbers, one per sample`,
-    group: `${layout.groupSizes.length} numbers, one per group`,
-    batch: "a number",
-  }[axis];
-  const values = axis === "batch" ? undefined : input?.[axis];
-  if (values === undefined) {
-    throw new InputError(path, `expected ${expected}, got ${input?.came ?? "nothing"}`);
-  }
-  return values;
+/** A batch of some inputs and of others that are read now. */
+async function filled(
+  reading: BatchReading,
+  inputs: ReadonlyMap<string, StoredInput>,
+  positiveLogprobs: number,
+  given: Pick<Partial<BatchOptions>, "logprobs" | "inputs">,
+  pace: Pace,
+): Promise<Batch> {
+  const added = await readInputs(given, reading, pace);
+  const logprobs = added.get("logprobs")?.token;
+  const positive =
+    logprobs === undefined
+      ? positiveLogprobs
+      : await countPositives(logprobs, reading.layout, reading.clampLogprobs, pace);
+  return new Batch(reading, new Map([...inputs, ...added]), positive);
 }
 
 /**
@@ -178,17 +128,18 @@ export function inputOf(contents: BatchContents, name: string, axis: Axis): Floa
  */
 export async function createBatch(options: BatchOptions): Promise<Batch> {
   checkNames("batch", options, OPTIONS);
-  const { precision = "float32" } = options;
+  const { precision = "float32", clampLogprobs = false, loss } = options;
   if (precision !== "float32" && precision !== "float64") {
     throw new InputError("precision", `expected "float32" or "float64", got ${describe(precision)}`);
   }
+  if (typeof clampLogprobs !== "boolean") {
+    throw new InputError("clampLogprobs", `expected true or false, got ${describe(clampLogprobs)}`);
+  }
+  if (loss !== undefined) checkLoss(loss);
   const pace = new Pace();
   const layout = await readLayout(options.weights, options.groups, pace);
   const weights = await packRows("weights", options.weights, layout, precision, pace);
-  const inputs = await readInputs(options, layout, precision, pace);
-  return new Batch({
-    layout,
-    precision,
-    inputs: new Map([["weights", { token: weights, came: "rows" }], ...inputs]),
-  });
+  const reading = { layout, precision, loss, clampLogprobs };
+  const inputs = new Map([["weights", { token: weights, came: "rows" }]]);
+  return filled(reading, inputs, 0, options, pace);
 }

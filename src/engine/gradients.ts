@@ -33,6 +33,13 @@ export class Gradients<D extends Dtype = Dtype> {
     this.#offsets = offsets;
   }
 
+  /** Whether rows with these offsets are just as long. */
+  fits(offsets: Float64Array): boolean {
+    return (
+      offsets.length === this.#offsets.length && offsets.every((offset, i) => offset === this.#offsets[i])
+    );
+  }
+
   /** The row of sample `i`: a view of the buffer, as long as the sample's weights. */
   row(i: number): GradientRow<D> {
     const start = this.#offsets[i];

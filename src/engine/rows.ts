@@ -12,7 +12,7 @@ export const isNumberList = (value: unknown): value is ArrayLike<number> =>
 
 /** Whether a value is a list of rows rather than of numbers. */
 export const isRowList = (value: unknown): value is readonly Row[] =>
-  Array.isArray(value) && value.length > 0 && typeof value[0] === "object";
+  Array.isArray(value) && typeof value[0] === "object" && value[0] !== null;
 
 /** The error for something else where a number that the batch can hold belongs. */
 export function notANumber(
@@ -21,7 +21,11 @@ export function notANumber(
   index: number,
   value: unknown,
 ): InputError {
-  const expected = Number.isFinite(value) ? "a number within float32's range" : "a finite number";
+  const expected = isNumberList(value)
+    ? "one number per target position (candidates of one position are samples of a group)"
+    : Number.isFinite(value)
+      ? "a number within float32's range"
+      : "a finite number";
   const problem = `expected ${expected}, got ${describe(value)}`;
   return sample === undefined
     ? new InputError(`${path}[${index}]`, problem)

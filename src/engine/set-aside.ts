@@ -1,7 +1,8 @@
 // Goes on without samples whose values are not finite: what the policies `zero` and `skip` come to.
-import type { BatchContents, StoredInput } from "./batch.ts";
+import type { BatchContents } from "./batch.ts";
 import type { Dtype } from "./binding.ts";
 import { bytesOf, Gradients } from "./gradients.ts";
+import type { StoredInput } from "./inputs.ts";
 import type { Layout } from "./layout.ts";
 import type { Floats } from "./pack.ts";
 

@@ -1,12 +1,12 @@
 // Declares a loss: its inputs, its parameters and the function that computes it.
-import { describe } from "../errors.ts";
+import { faultOfNames, isRecord } from "../names.ts";
 import "./call.ts";
 import { compile } from "./compile.ts";
-import { LossError } from "./errors.ts";
+import { checkDeclaration } from "./declaration.ts";
+import { refuse } from "./errors.ts";
 import type { Axis, Graph, NamedNode, Program } from "./graph.ts";
 import { printGraph } from "./print.ts";
 import { ruleOf } from "./rules.ts";
-import { callerSource } from "./source.ts";
 import { describeOperand, inputTensor, type Mask, Symbolic, type Tensor } from "./tensor.ts";
 import { Trace } from "./trace.ts";
 
@@ -33,7 +33,9 @@ export type LossArguments<I extends LossInputs, P extends LossParams> = {
   readonly logprobs: Tensor<"token">;
   /** The weight of each trained token, above 0. */
   readonly weights: Tensor<"token">;
-} & { readonly [Name in keyof I]: Tensor<I[Name]["axis"]> } & { readonly [Name in keyof P]: Tensor<"batch"> };
+} & { readonly [Name in keyof I]: Tensor<NonNullable<I[Name]>["axis"]> } & {
+  readonly [Name in keyof P]: Tensor<"batch">;
+};
 
 /** What `defineLoss` takes. */
 export interface LossDefinition<
@@ -114,47 +116,21 @@ export class Loss<
 
 const RESULTS = ["loss", "metrics", "terms", "values"];
 
-const fail = (code: "ERR_LOSS_DEFINITION" | "ERR_LOSS_RESULT", problem: string): never => {
-  throw new LossError(code, problem, callerSource());
-};
-
-/** Checks the declared names and default values. */
-function checkDeclaration(name: string, inputs: LossInputs, params: LossParams): void {
-  const taken = new Set(["logprobs", "weights"]);
-  for (const key of [...Object.keys(inputs), ...Object.keys(params)]) {
-    if (taken.has(key)) fail("ERR_LOSS_DEFINITION", `${name}: the name "${key}" is taken`);
-    taken.add(key);
-  }
-  for (const [key, input] of Object.entries(inputs)) {
-    if (!["token", "sample", "group"].includes(input?.axis)) {
-      fail(
-        "ERR_LOSS_DEFINITION",
-        `${name}: inputs.${key}: expected perToken(), perSample() or perGroup(), got ${describe(input)}`,
-      );
-    }
-  }
-  for (const [key, value] of Object.entries(params)) {
-    if (!Number.isFinite(value)) {
-      fail("ERR_LOSS_DEFINITION", `${name}: params.${key}: expected a finite number, got ${describe(value)}`);
-    }
-  }
-}
-
 /** The node of something that the loss function returned. */
 function nodeOf(trace: Trace, what: string, value: unknown, expected = "a tensor or a mask"): number {
   if (!(value instanceof Symbolic)) {
     const hint = value instanceof Promise ? "; a loss function must not be async" : "";
-    return fail("ERR_LOSS_RESULT", `${what}: expected ${expected}, got ${describeOperand(value)}${hint}`);
+    return refuse("ERR_LOSS_RESULT", `${what}: expected ${expected}, got ${describeOperand(value)}${hint}`);
   }
   if (Symbolic.traceOf(value) !== trace)
-    fail("ERR_LOSS_RESULT", `${what}: the tensor belongs to another loss`);
+    refuse("ERR_LOSS_RESULT", `${what}: the tensor belongs to another loss`);
   return Symbolic.indexOf(value);
 }
 
 /** The node of a number for the whole batch. */
 function scalarNode(trace: Trace, what: string, value: unknown): number {
   if (value instanceof Symbolic && (value.kind !== "number" || value.axis !== "batch")) {
-    fail(
+    refuse(
       "ERR_LOSS_RESULT",
       `${what}: expected a tensor of axis "batch", got ${describeOperand(value)}; reduce it, for example with .mean()`,
     );
@@ -170,10 +146,13 @@ function namedNodes(
   node: (trace: Trace, what: string, value: unknown) => number,
 ): NamedNode[] {
   if (record === undefined) return [];
-  if (typeof record !== "object" || record === null || record instanceof Symbolic) {
-    fail("ERR_LOSS_RESULT", `${what}: expected an object of tensors by name, got ${describeOperand(record)}`);
+  if (!isRecord(record) || record instanceof Symbolic) {
+    return refuse(
+      "ERR_LOSS_RESULT",
+      `${what}: expected an object of tensors by name, got ${describeOperand(record)}`,
+    );
   }
-  return Object.entries(record as object).map(([name, value]) => ({
+  return Object.entries(record).map(([name, value]) => ({
     name,
     node: node(trace, `${what}.${name}`, value),
   }));
@@ -181,17 +160,10 @@ function namedNodes(
 
 /** Ends a trace with what the loss function returned. */
 function finishGraph(trace: Trace, name: string, returned: unknown): Graph {
-  const isRecord =
-    typeof returned === "object" &&
-    returned !== null &&
-    !Array.isArray(returned) &&
-    !(returned instanceof Symbolic) &&
-    !(returned instanceof Promise);
-  const parts = (isRecord ? returned : { loss: returned }) as Record<string, unknown>;
-  const unknown = Object.keys(parts).find((key) => !RESULTS.includes(key));
-  if (unknown !== undefined) {
-    fail("ERR_LOSS_RESULT", `${name}: expected ${RESULTS.join(", ")} to be returned, got "${unknown}"`);
-  }
+  const bare = !isRecord(returned) || returned instanceof Symbolic;
+  const parts: Readonly<Record<string, unknown>> = bare ? { loss: returned } : returned;
+  const fault = faultOfNames(parts, RESULTS);
+  if (fault !== undefined) refuse("ERR_LOSS_RESULT", `${name}: "${fault.name}" returned: ${fault.problem}`);
   const loss = scalarNode(trace, name, parts.loss);
   const metrics = namedNodes(trace, `${name}: metrics`, parts.metrics, scalarNode);
   const terms = namedNodes(trace, `${name}: terms`, parts.terms, scalarNode);
@@ -224,8 +196,8 @@ function reachesLogprobs(graph: Graph): boolean {
 /**
  * Declares a loss over per-token log-probabilities and traces it once, at this call.
  *
- * @throws {LossError} with the source line, if the function reads a value, mixes axes wrongly, returns something other
- * than a `Tensor<"batch">`, or returns a loss that does not depend on `logprobs`.
+ * @throws {LossError} with the source line, if the declaration is wrong, or the function reads a value, mixes axes
+ * wrongly, returns something other than a `Tensor<"batch">`, or returns a loss that does not depend on `logprobs`.
  */
 export function defineLoss<
   const I extends LossInputs = Record<never, never>,
@@ -234,10 +206,8 @@ export function defineLoss<
   T extends string = never,
   V extends string = never,
 >(definition: LossDefinition<I, P, M, T, V>): Loss<I, { readonly [Name in keyof P]: number }, M, T, V> {
-  const name = definition.name ?? "loss";
-  const inputs = definition.inputs ?? ({} as I);
-  const params = definition.params ?? ({} as P);
-  checkDeclaration(name, inputs, params);
+  checkDeclaration(definition);
+  const { name = "loss", inputs = {} as I, params = {} as P } = definition;
 
   const trace = new Trace();
   const logprobs = inputTensor(trace, "logprobs", "token");
@@ -247,7 +217,10 @@ export function defineLoss<
 
   const graph = finishGraph(trace, name, definition.loss(given as unknown as LossArguments<I, P>));
   if (!reachesLogprobs(graph)) {
-    fail("ERR_LOSS_RESULT", `${name}: the loss does not depend on logprobs, so there is no gradient to send`);
+    refuse(
+      "ERR_LOSS_RESULT",
+      `${name}: the loss does not depend on logprobs, so there is no gradient to send`,
+    );
   }
   return new Loss(name, inputs, params, graph);
 }

@@ -139,6 +139,8 @@ export const OPS = {
   sign: unary((x) => Math.sign(x!), "sign"),
   /** The largest whole number that is not above `x`; the gradient is 0. */
   floor: unary((x) => Math.floor(x!), "floor"),
+  /** `x` where it is above 0, else 0; the gradient at 0 is 0. */
+  relu: unary((x) => Math.max(x!, 0)),
   /** `x * x`. */
   square: unary((x) => x! * x!, "square"),
   /** The square root of `x`. */

@@ -108,8 +108,9 @@ const RULES: Record<OpName | "spread" | "scatter", Rule> = {
   ]),
   minimum: binary((g, x, y) => [winner(g, x.lt(y), x.eq(y)), winner(g, y.lt(x), x.eq(y))]),
   maximum: binary((g, x, y) => [winner(g, x.gt(y), x.eq(y)), winner(g, y.gt(x), x.eq(y))]),
-  clamp: primitive((g, [x, lower, upper]) => [
-    x!.ge(lower!).and(x!.le(upper!)).where(g, 0),
+  // Inside, and at a bound, the value is what it was.
+  clamp: primitive((g, [x, lower, upper], y) => [
+    y.eq(x!).and(lower!.le(upper!)).where(g, 0),
     x!.lt(lower!).and(lower!.lt(upper!)).where(g, 0),
     x!.gt(upper!).or(lower!.gt(upper!)).where(g, 0),
   ]),
@@ -121,6 +122,7 @@ const RULES: Record<OpName | "spread" | "scatter", Rule> = {
   abs: unary((g, x) => g.scale(x.sign())),
   sign: flat,
   floor: flat,
+  relu: composite((x) => x.gt(0).where(x, 0)),
   square: unary((g, x) => g.scale(x.mul(2))),
   sqrt: unary((g, _x, y) => g.unscale(y.mul(2))),
   exp: unary((g, _x, y) => g.scale(y)),

@@ -1,42 +1,11 @@
 // Makes programs smaller: a node that is about to be added may be known already in a simpler form. No rule changes a
 // finite result by more than rounding, or an infinite or NaN one at all.
 import { fineness, finest } from "./axes.ts";
+import { moveFactors } from "./factors.ts";
 import type { Axis } from "./graph.ts";
+import { constantOf, isPositive, isTame } from "./knowledge.ts";
 import { OPS, type OpName, type OpRow, SIGNATURES } from "./ops.ts";
 import type { NewNode, Simplify, Trace } from "./trace.ts";
-
-/** The number that a node holds wherever it is, if it is a constant or one broadcast. */
-function constantOf(trace: Trace, index: number): number | undefined {
-  const { op, inputs, attributes } = trace.node(index);
-  if (op === "constant") return attributes.value;
-  return op === "spread" ? constantOf(trace, inputs[0]!) : undefined;
-}
-
-/** Ops whose results are finite where their operands are. Sums, products and exponentials may overflow. */
-const TAME = new Set(
-  "neg abs sign floor sigmoid logSigmoid tanh erf minimum maximum clamp detach spread indicator max min rank shift".split(
-    " ",
-  ),
-);
-
-/** Whether a node cannot hold an infinity or NaN: inputs are checked when a batch is made. */
-function isTame(trace: Trace, index: number): boolean {
-  const { op, inputs, kind } = trace.node(index);
-  const value = constantOf(trace, index);
-  if (value !== undefined) return Number.isFinite(value);
-  if (kind === "mask" || op === "input" || op === "count") return true;
-  if (op === "where") return inputs.slice(1).every((input) => isTame(trace, input));
-  return TAME.has(op) && inputs.every((input) => isTame(trace, input));
-}
-
-/** Whether a node cannot be 0: what a maximum with a positive number holds apart from it. */
-function isPositive(trace: Trace, index: number): boolean {
-  const value = constantOf(trace, index);
-  if (value !== undefined) return value > 0;
-  const { op, inputs } = trace.node(index);
-  if (op === "spread") return isPositive(trace, inputs[0]!);
-  return op === "maximum" && inputs.some((input) => isPositive(trace, input));
-}
 
 const isElementwise = (op: string) =>
   op in OPS && SIGNATURES[(OPS[op as OpName] as OpRow).signature].axis === "finest";
@@ -60,6 +29,17 @@ function hoist(trace: Trace, node: NewNode): number | undefined {
   return trace.spread(trace.add({ ...node, inputs, axis }), node.axis);
 }
 
+/** Whether a mask compares constants of which it is true. */
+function isTrue(trace: Trace, index: number): boolean {
+  const { op, inputs } = trace.node(index);
+  if (op === "spread") return isTrue(trace, inputs[0]!);
+  const [x, y] = inputs.map((input) => constantOf(trace, input));
+  if (x === undefined || y === undefined) return false;
+  return SIGNATURES[OPS[op as OpName].signature] === SIGNATURES.comparison && compare(op, x, y);
+}
+
+const compare = (op: string, x: number, y: number) => (OPS[op as "lt"].reference(x, y) as number) === 1;
+
 /** Products, quotients and selections that are one of their operands. */
 function identity(trace: Trace, { op, inputs }: NewNode): number | undefined {
   const [x, y, z] = inputs as [number, number, number];
@@ -75,6 +55,8 @@ function identity(trace: Trace, { op, inputs }: NewNode): number | undefined {
       return is(y, 1) || is(x, 0) ? x : undefined;
     case "where":
       return y === z ? y : undefined;
+    case "and":
+      return isTrue(trace, y) ? x : isTrue(trace, x) ? y : undefined;
     case "neg":
       return trace.node(x).op === "neg" ? trace.node(x).inputs[0] : undefined;
     default:
@@ -127,6 +109,7 @@ export const simplify: Simplify = (trace, node) => {
   return (
     (elementwise ? (fold(trace, node) ?? identity(trace, node)) : undefined) ??
     cheaper(trace, node) ??
+    moveFactors(trace, node) ??
     knownCount(trace, node) ??
     (elementwise ? hoist(trace, node) : undefined)
   );

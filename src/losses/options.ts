@@ -1,21 +1,22 @@
 // Checks of the options that losses take.
 import { describe, InputError } from "../errors.ts";
 
-/** Refuses a value that is no finite number within inclusive bounds. `path` is how the caller wrote it. */
+/** Refuses a value that is no finite number within bounds. `path` is how the caller wrote it. */
 export function checkNumber(
   path: string,
   value: unknown,
-  bounds: { above?: number; min?: number; max?: number } = {},
-): void {
-  const { above = -Infinity, min = -Infinity, max = Infinity } = bounds;
-  if (typeof value === "number" && Number.isFinite(value) && value > above && value >= min && value <= max)
-    return;
+  bounds: { above?: number; min?: number; max?: number; below?: number } = {},
+): asserts value is number {
+  const { above = -Infinity, min = -Infinity, max = Infinity, below = Infinity } = bounds;
+  const isNumber = typeof value === "number" && Number.isFinite(value);
+  if (isNumber && value > above && value >= min && value <= max && value < below) return;
   const limits = [
     above > -Infinity ? ` above ${above}` : "",
     min > -Infinity ? ` of at least ${min}` : "",
     max < Infinity ? ` of at most ${max}` : "",
-  ].join("");
-  throw new InputError(path, `expected a finite number${limits}, got ${describe(value)}`);
+    below < Infinity ? ` below ${below}` : "",
+  ].filter((limit) => limit !== "");
+  throw new InputError(path, `expected a finite number${limits.join(" and")}, got ${describe(value)}`);
 }
 
 /** Refuses a value that is not one of some names. */
@@ -29,4 +30,10 @@ export function checkChoice<T extends string>(
     path,
     `expected ${choices.map((name) => `"${name}"`).join(", ")}, got ${describe(value)}`,
   );
+}
+
+/** Refuses a value that is neither true nor false. */
+export function checkFlag(path: string, value: unknown): asserts value is boolean {
+  if (typeof value !== "boolean")
+    throw new InputError(path, `expected true or false, got ${describe(value)}`);
 }

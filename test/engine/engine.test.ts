@@ -2,8 +2,9 @@
 import { describe, expect, it, vi } from "vitest";
 import { createBatch } from "../../src/engine/batch.ts";
 import { toFloat32 } from "../../src/engine/bfloat16.ts";
-import { createEngine, type EngineOptions } from "../../src/engine/engine.ts";
+import { createEngine } from "../../src/engine/engine.ts";
 import { DeviceError, DisposedError } from "../../src/engine/errors.ts";
+import type { EngineOptions } from "../../src/engine/options.ts";
 import { AbortError } from "../../src/errors.ts";
 import { defineLoss, perToken } from "../../src/loss/define.ts";
 import { collectGarbage, useEngine } from "./helpers.ts";
@@ -320,5 +321,36 @@ describe("createEngine", () => {
     const error = await createEngine({ device: "cuda" }).catch((error: unknown) => error);
     expect(error).toBeInstanceOf(DeviceError);
     expect(error).toMatchObject({ code: "ERR_DEVICE", reason: cuda.state });
+  });
+});
+
+describe("a result written into an earlier one", () => {
+  const loss = defineLoss({ loss: ({ logprobs }) => logprobs.square().sum() });
+  const batchOf = (x: number) => createBatch({ weights: [[1, 0], [1]], logprobs: [[x, 9], [2 * x]] });
+
+  it("takes over its buffer", async () => {
+    const first = await held.engine.run(loss, await batchOf(1));
+    expect([...first.gradients].map((row) => [...row])).toEqual([[2, 0], [4]]);
+    const second = await held.engine.run(loss, await batchOf(3), { into: first.gradients });
+    expect(second.gradients.buffer).toBe(first.gradients.buffer);
+    expect([...second.gradients].map((row) => [...row])).toEqual([[6, 0], [12]]);
+  });
+
+  it("is refused where rows, dtype or another run do not allow it", async () => {
+    const { gradients } = await held.engine.run(loss, await batchOf(1));
+    const refusal = { code: "ERR_INPUT", path: "into" };
+    const other = await createBatch({ weights: [[1], [1, 1]], logprobs: [[1], [1, 1]] });
+    await expect(held.engine.run(loss, other, { into: gradients })).rejects.toMatchObject(refusal);
+    const wrong = { into: gradients as never, dtype: "bfloat16" } as const;
+    await expect(held.engine.run(loss, await batchOf(1), wrong)).rejects.toMatchObject(refusal);
+    const none = { into: new Float32Array(3) as never };
+    await expect(held.engine.run(loss, await batchOf(1), none)).rejects.toMatchObject(refusal);
+
+    const batch = await batchOf(1);
+    const running = held.engine.run(loss, batch, { into: gradients });
+    await expect(held.engine.run(loss, batch, { into: gradients })).rejects.toMatchObject(refusal);
+    await running;
+    structuredClone(gradients.buffer, { transfer: [gradients.buffer] });
+    await expect(held.engine.run(loss, batch, { into: gradients })).rejects.toMatchObject(refusal);
   });
 });

@@ -2,7 +2,8 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterAll, beforeAll, expect, vi } from "vitest";
-import { createEngine, type Engine, type EngineOptions } from "../../src/engine/engine.ts";
+import { createEngine, type Engine } from "../../src/engine/engine.ts";
+import type { EngineOptions } from "../../src/engine/options.ts";
 
 /** An engine for the tests of one file. */
 export function useEngine(options: EngineOptions = { device: "cpu" }): { readonly engine: Engine } {

@@ -186,11 +186,32 @@ template <Reduction kReduction>
   __builtin_memcpy(lanes, halves, sizeof halves);
 }
 
+TOKENGRAD_INLINE void convert(float value, float& out) { out = value; }
+TOKENGRAD_INLINE void convert(float value, double& out) { out = value; }
+TOKENGRAD_INLINE void convert(float value, uint16_t& out) { out = to_bfloat16(value); }
+
+/// The largest float that is finite once it is stored.
+template <typename To>
+constexpr float kLargest =
+    std::is_same_v<To, uint16_t> ? 0x1.FEFFFEp127f : std::numeric_limits<float>::max();
+
+template <typename To>
+[[gnu::flatten]] bool store(const float* values, int64_t count, std::byte* out) {
+  To* const to = reinterpret_cast<To*>(out);
+  uint32_t finite = 1;
+  for (int64_t i = 0; i < count; ++i) {
+    convert(values[i], to[i]);
+    finite &= abs(values[i]) <= kLargest<To> ? 1u : 0u;
+  }
+  return finite != 0;
+}
+
 constexpr Variant variant_named(const char* name) {
   return {name,
           kKernels,
           sizeof kKernels / sizeof *kKernels,
-          {fold<Reduction::kSum>, fold<Reduction::kMax>, fold<Reduction::kMin>}};
+          {fold<Reduction::kSum>, fold<Reduction::kMax>, fold<Reduction::kMin>},
+          {store<float>, store<uint16_t>, store<double>}};
 }
 
 }  // namespace

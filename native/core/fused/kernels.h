@@ -7,10 +7,14 @@
 #include <span>
 #include <string_view>
 
+#include "core/dtype.h"
+
 namespace tokengrad {
 struct Node;
 }
 
+// Files of one kind of CPU include this: nothing with inline functions that others share may come
+// in here.
 namespace tokengrad::fused {
 
 /// Blocks are computed in whole groups of this many values; sums have as many running parts.
@@ -50,6 +54,8 @@ struct Variant {
   size_t count;
   /// By `Reduction`.
   Fold folds[3];
+  /// By `Dtype`.
+  Store<float> stores[3];
 };
 
 /// Those that this CPU can run, the fastest first.

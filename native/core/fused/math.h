@@ -107,7 +107,7 @@ TOKENGRAD_INLINE float exp(float given) {
   series = series * r + 5.0000001201e-1f;
   const float power = (series * (r * r) + r) + 1.0f;
   // Two factors, since one alone may be too small or too large for a float: rounded once.
-  const int32_t exponent = __builtin_bit_cast(int32_t, shifted) - 0x4B400000;
+  const auto exponent = static_cast<int32_t>(__builtin_bit_cast(uint32_t, shifted) - 0x4B400000u);
   const int32_t half = exponent >> 1;
   const float first = __builtin_bit_cast(float, (half + 127) << 23);
   const float second = __builtin_bit_cast(float, (exponent - half + 127) << 23);
@@ -115,12 +115,13 @@ TOKENGRAD_INLINE float exp(float given) {
 }
 
 TOKENGRAD_INLINE float log(float given) {
-  constexpr int32_t kRootOfHalf = 0x3F3504F3;
+  constexpr uint32_t kRootOfHalf = 0x3F3504F3;
   constexpr float kInfinite = std::numeric_limits<float>::infinity();
   const bool is_denormal = given < std::numeric_limits<float>::min();
   const float x = is_denormal ? given * 0x1p23f : given;
-  const int32_t bits = __builtin_bit_cast(int32_t, x) - kRootOfHalf;
-  const float n = static_cast<float>(bits >> 23) - (is_denormal ? 23.0f : 0.0f);
+  const uint32_t bits = __builtin_bit_cast(uint32_t, x) - kRootOfHalf;
+  const float n =
+      static_cast<float>(static_cast<int32_t>(bits) >> 23) - (is_denormal ? 23.0f : 0.0f);
   const float f = __builtin_bit_cast(float, (bits & 0x007FFFFF) + kRootOfHalf) - 1.0f;
   const float square = f * f;
   float series = 7.0376836292e-2f;
@@ -166,16 +167,20 @@ TOKENGRAD_INLINE float tanh(float x) {
 }
 
 TOKENGRAD_INLINE float pow(float x, double exponent) {
+  // What the exponent alone decides is put into bits: a branch here would keep the loop narrow.
   const bool is_whole = __builtin_trunc(exponent) == exponent;
   const bool is_odd = is_whole & (__builtin_trunc(exponent / 2) * 2 != exponent);
-  const float of_negative = is_whole ? 1.0f : __builtin_nanf("");
+  const uint32_t sign = static_cast<uint32_t>(is_odd) << 31;
+  const uint32_t one_or_nan = 0x3F800000u | static_cast<uint32_t>(!is_whole) * 0x7FC00000u;
+  const uint64_t unless_zero = 0 - static_cast<uint64_t>(exponent != 0.0);
+
   const double size = __builtin_fabs(static_cast<double>(x));
-  // The power 0 is 1 whatever the base.
-  const double base = exponent == 0.0 ? 1.0 : size;
-  const auto power = static_cast<float>(wide_exp(exponent * wide_log(base)));
-  const float validity = x < 0.0f ? of_negative : 1.0f;
-  const float valid = power * (size < kInfinity ? validity : 1.0f);
-  return __builtin_copysignf(valid, is_odd ? x : 1.0f);
+  const uint64_t logarithm = __builtin_bit_cast(uint64_t, wide_log(size)) & unless_zero;
+  const auto power = static_cast<float>(wide_exp(exponent * __builtin_bit_cast(double, logarithm)));
+  const float of_negative = x < 0.0f ? __builtin_bit_cast(float, one_or_nan) : 1.0f;
+  const float valid = power * (size < kInfinity ? of_negative : 1.0f);
+  return __builtin_bit_cast(float, (__builtin_bit_cast(uint32_t, valid) & 0x7FFFFFFFu) |
+                                       (__builtin_bit_cast(uint32_t, x) & sign));
 }
 
 TOKENGRAD_INLINE float sqrt(float x) { return __builtin_sqrtf(x); }

@@ -2,36 +2,14 @@
 #include "core/fused/run.h"
 
 #include <algorithm>
-#include <string>
 
 #include "core/fused/runner.h"
 #include "core/fused/values.h"
-#include "core/scatter.h"
 
 namespace tokengrad::fused {
-namespace {
-
-void check_outputs(const Plan& plan, const Layout& layout, const Request& request) {
-  check_output(layout, request.dtype, request.output);
-  const std::vector<size_t>& outputs = plan.roots().outputs;
-  if (request.outputs.size() != outputs.size()) {
-    throw Error("ERR_REQUEST", "outputs: expected " + std::to_string(outputs.size()) +
-                                   " arrays, got " + std::to_string(request.outputs.size()));
-  }
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const auto expected = static_cast<size_t>(layout.size(plan.nodes()[outputs[i]].axis));
-    if (request.outputs[i].size() == expected) continue;
-    throw Error("ERR_REQUEST", "outputs[" + std::to_string(i) + "]: expected " +
-                                   std::to_string(expected) + " values, got " +
-                                   std::to_string(request.outputs[i].size()));
-  }
-}
-
-}  // namespace
 
 Computed run(const Plan& plan, const Layout& layout, const Request& request,
              const CancelFlag& cancel, const Variant& variant) {
-  check_outputs(plan, layout, request);
   Values values(plan, layout, request);
   Runner runner(plan, layout, request, cancel, variant, values);
   for (size_t pass = 0; pass <= plan.passes().size(); ++pass) {

@@ -2,18 +2,18 @@
 #pragma once
 
 #include "core/error.h"
-#include "core/request.h"
 #include "core/executor.h"
 #include "core/fused/kernels.h"
 #include "core/fused/plan.h"
 #include "core/layout.h"
+#include "core/request.h"
 
 namespace tokengrad::fused {
 
 /// Runs on the calling thread and libtorch's intra-op threads. The result has the same bits
 /// whatever their number and the CPU; a sample's part of it, whatever other samples there are.
-/// `variant` is one of `variants()`. Throws `ERR_REQUEST`, `ERR_GROUP_SIZE`, `ERR_INDEX`,
-/// `ERR_ABORTED`.
+/// The request is of float32 precision and has passed `check_request`; `variant` is one of
+/// `variants()`. Throws `ERR_GROUP_SIZE`, `ERR_INDEX`, `ERR_ABORTED`.
 Computed run(const Plan& plan, const Layout& layout, const Request& request,
              const CancelFlag& cancel, const Variant& variant);
 

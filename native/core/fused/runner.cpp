@@ -97,6 +97,8 @@ class Runner::Thread {
       if (token + round_up(count) <= all) {
         // Never written to: a step's result is no array.
         slot = const_cast<float*>(values);
+        // A block reads its arrays in bursts, which the CPU does not foresee by itself.
+        for (int64_t i = 0; i < kBlock; i += kLanes) __builtin_prefetch(values + kBlock + i, 0, 2);
       } else {
         slot = std::copy_n(values, count, tails_[i]) - count;
       }
@@ -135,8 +137,7 @@ class Runner::Thread {
   }
 
   void write_gradient(const float* values, int64_t token, int64_t count) {
-    const int64_t special =
-        runner_.writer_.write(runner_.layout_, row_, values, count, runner_.request_.output.data());
+    const int64_t special = runner_.writer_.write(row_, values, count);
     if (special < count) runner_.report(token + special, values[special]);
   }
 
@@ -151,7 +152,7 @@ class Runner::Thread {
       runner_.results_[pass_.partials[i]][index] = lanes[0];
     }
     if (unit.is_last && pass_.writes_gradient) {
-      runner_.writer_.finish(runner_.layout_, row_, unit.sample, runner_.request_.output.data());
+      runner_.writer_.finish(row_, unit.sample);
     }
   }
 
@@ -173,7 +174,8 @@ Runner::Runner(const Plan& plan, const Layout& layout, const Request& request,
       variant_(variant),
       values_(values),
       units_(make_units(layout)),
-      writer_(row_writer<float>(request.dtype)),
+      writer_(layout, request.dtype, variant.stores[static_cast<size_t>(request.dtype)],
+              request.output.data()),
       results_(plan.schedule().partials.size()),
       kept_(plan.nodes().size(), nullptr) {}
 
@@ -193,8 +195,9 @@ void Runner::run(const Pass& pass) {
       for (size_t i = begin; i < std::min(begin + few, units_.size()); ++i) thread.run(i);
     }
   };
-  const int64_t values = layout_.size(Axis::kToken) * static_cast<int64_t>(pass.steps.size());
-  parallel_for(at::get_num_threads(), values / 4 + layout_.positions(), work);
+  // Counted so that a second thread joins once it saves more than it costs to wake it.
+  const int64_t computed = layout_.size(Axis::kToken) * static_cast<int64_t>(pass.steps.size());
+  parallel_for(at::get_num_threads(), computed / 32 + layout_.positions() / 8, work);
   cancel_.check();
 
   for (const size_t partial : pass.partials) {

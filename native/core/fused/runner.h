@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/request.h"
 #include "core/fused/kernels.h"
 #include "core/fused/pass.h"
 #include "core/fused/units.h"
 #include "core/fused/values.h"
+#include "core/request.h"
 #include "core/rows.h"
 
 namespace tokengrad::fused {

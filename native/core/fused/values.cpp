@@ -2,7 +2,6 @@
 #include "core/fused/values.h"
 
 #include <algorithm>
-#include <string>
 
 #include "core/arrays.h"
 #include "core/error.h"
@@ -28,28 +27,14 @@ Values::Values(const Plan& plan, const Layout& layout, const Request& request)
       coarse_(plan.nodes().size(), nullptr),
       tokens_(plan.nodes().size(), nullptr),
       partials_(plan.schedule().partials.size()) {
-  if (request.inputs.size() != plan.inputs().size()) {
-    throw Error("ERR_REQUEST", "inputs: expected " + std::to_string(plan.inputs().size()) +
-                                   " arrays, got " + std::to_string(request.inputs.size()));
-  }
-  for (size_t i = 0; i < request.inputs.size(); ++i) bind_input(i, request.inputs[i]);
-}
-
-void Values::bind_input(size_t place, const InputData& input) {
-  const size_t index = plan_.inputs()[place];
-  const Axis axis = plan_.nodes()[index].axis;
-  const int64_t size = layout_.size(axis);
-  const at::ScalarType dtype = axis == Axis::kToken ? at::kFloat : at::kDouble;
-  if (input.size != size || input.dtype != dtype) {
-    throw Error("ERR_REQUEST", "inputs[" + std::to_string(place) + "]: expected " +
-                                   std::to_string(size) + " values of " + c10::toString(dtype) +
-                                   ", got " + std::to_string(input.size) + " of " +
-                                   c10::toString(input.dtype));
-  }
-  if (axis == Axis::kToken) {
-    tokens_[index] = static_cast<const float*>(input.data);
-  } else {
-    coarse_[index] = static_cast<const double*>(input.data);
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const size_t node = plan.inputs()[i];
+    const void* const data = request.inputs[i].data;
+    if (plan.nodes()[node].axis == Axis::kToken) {
+      tokens_[node] = static_cast<const float*>(data);
+    } else {
+      coarse_[node] = static_cast<const double*>(data);
+    }
   }
 }
 

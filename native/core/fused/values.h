@@ -2,17 +2,17 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
-#include "core/request.h"
 #include "core/fused/plan.h"
 #include "core/layout.h"
+#include "core/request.h"
 
 namespace tokengrad::fused {
 
 class Values {
  public:
-  /// Throws `ERR_REQUEST` if the inputs do not fit the program and the layout.
   Values(const Plan& plan, const Layout& layout, const Request& request);
 
   /// Values of a node of axis sample, group or batch; masks are 0 and 1.
@@ -30,7 +30,6 @@ class Values {
   void compute(size_t node);
 
  private:
-  void bind_input(size_t place, const InputData& input);
   double* make(size_t node);
   void compute_coarse(size_t node);
   void compute_tokens(size_t node);

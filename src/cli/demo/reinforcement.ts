@@ -1,6 +1,7 @@
 // Stage 4: a policy-gradient loop that samples answers, scores them by a reward function and publishes the weights.
 import type { Session } from "../../client/session.ts";
 import { defineLoss, perSample } from "../../loss/define.ts";
+import { groupAdvantages } from "../../losses/advantages.ts";
 import { computeCustomForwardBackward } from "../../training/custom-loss.ts";
 import { answerSample, countTokens } from "./answers.ts";
 import { decodeTokens, encodeText, type Pair } from "./data.ts";
@@ -19,8 +20,8 @@ const WANTED_LENGTH = 36;
 
 const policyGradient = defineLoss({
   name: "policy_gradient",
-  inputs: { advantages: perSample() },
-  loss: ({ logprobs, advantages }) => logprobs.mul(advantages).mean("sample").neg().mean(),
+  inputs: { rewards: perSample() },
+  loss: ({ logprobs, rewards }) => logprobs.mul(groupAdvantages(rewards)).mean("sample").neg().mean(),
 });
 
 /** Half for an answer that ends as a sentence, half for how near its length is to the one asked for. */
@@ -56,16 +57,6 @@ async function rollOut(
 
 const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
 
-/** Rewards relative to the mean of their prompt, in units of its spread; 0 where all are alike. */
-function relative(rewards: readonly number[], perPrompt: number): number[] {
-  return rewards.map((value, index) => {
-    const start = index - (index % perPrompt);
-    const group = rewards.slice(start, start + perPrompt);
-    const spread = Math.sqrt(mean(group.map((other) => (other - mean(group)) ** 2)));
-    return (value - mean(group)) / (spread + 1e-4);
-  });
-}
-
 export async function trainOnRewards(
   stage: Stage,
   checkpointId: string,
@@ -91,8 +82,8 @@ export async function trainOnRewards(
         const rollouts = await rollOut(session, next.next().value, COMPLETIONS, seed++, signal);
         const rewards = rollouts.map((rollout) => rollout.reward);
         const batch = rollouts.map(({ prompt, answer }) => answerSample(prompt, answer));
-        const inputs = { advantages: relative(rewards, COMPLETIONS) };
-        await computeCustomForwardBackward(session, batch, policyGradient, { engine, inputs, signal });
+        const given = { engine, inputs: { rewards }, groups: COMPLETIONS, signal };
+        await computeCustomForwardBackward(session, batch, policyGradient, given);
         return { value: mean(rewards), tokens: countTokens(batch) };
       },
     };

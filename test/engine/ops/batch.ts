@@ -1,8 +1,8 @@
 // What the tests of ops share: a ragged batch, numbers that lie apart, and the executors to run on.
 import { afterAll, beforeAll, beforeEach } from "vitest";
 import type { ExecutorName, Precision } from "../../../src/engine/binding.ts";
-import type { RunResult } from "../../../src/engine/engine.ts";
 import { createEngine, type Engine } from "../../../src/engine/engine.ts";
+import type { RunResult } from "../../../src/engine/options.ts";
 import { OPS, type OpName, type SignatureName } from "../../../src/loss/ops.ts";
 import { seededRandom } from "../../helpers.ts";
 import { NO_GPU } from "../gpu.ts";

@@ -1,0 +1,45 @@
+// Log-probabilities above 0, which no probability has: counted, warned of, or held at 0.
+import type { Layout } from "./layout.ts";
+import { type Pace, PIECE } from "./pace.ts";
+import type { Floats } from "./pack.ts";
+import { placeOf } from "./place.ts";
+
+let warned = false;
+
+/** Warns the first time in this process (or worker thread). */
+function warnOnce(count: number, tokens: number, largest: number, layout: Layout, first: number): void {
+  if (warned) return;
+  warned = true;
+  const { sample, position } = placeOf(layout, "token", first);
+  process.emitWarning(
+    `logprobs: above 0 at ${count} of ${tokens} trained tokens, the largest ${largest}, the first at sample ${sample}, ` +
+      `position ${position}: that is a probability above 1, of which log1mexp is NaN. ` +
+      "createBatch({ clampLogprobs: true }) holds them at 0. This warning comes once; batch.positiveLogprobs counts them",
+    { type: "TokengradWarning", code: "TOKENGRAD_POSITIVE_LOGPROBS" },
+  );
+}
+
+/** Counts the packed log-probabilities that are above 0; sets them to 0 if `clamp` says so, else warns of them. */
+export async function countPositives(
+  logprobs: Floats,
+  layout: Layout,
+  clamp: boolean,
+  pace: Pace,
+): Promise<number> {
+  let count = 0;
+  let first = 0;
+  let largest = 0;
+  for (let begin = 0; begin < logprobs.length; begin += PIECE) {
+    const end = Math.min(begin + PIECE, logprobs.length);
+    for (let token = begin; token < end; token++) {
+      const value = logprobs[token]!;
+      if (!(value > 0)) continue;
+      if (count++ === 0) first = token;
+      if (value > largest) largest = value;
+      if (clamp) logprobs[token] = 0;
+    }
+    if (pace.due(end - begin)) await pace.rest();
+  }
+  if (count > 0 && !clamp) warnOnce(count, logprobs.length, largest, layout, first);
+  return count;
+}

@@ -1,0 +1,46 @@
+// What is known of a node's values before anything is computed.
+import type { Trace } from "./trace.ts";
+
+/** The number that a node holds wherever it is, if it is a constant or one broadcast. */
+export function constantOf(trace: Trace, index: number): number | undefined {
+  const { op, inputs, attributes } = trace.node(index);
+  if (op === "constant") return attributes.value;
+  return op === "spread" ? constantOf(trace, inputs[0]!) : undefined;
+}
+
+/** Ops whose results are finite where their operands are. Sums, products and exponentials may overflow; the extremes of an
+ * empty segment are infinite. */
+const TAME = new Set(
+  "neg abs sign floor sigmoid logSigmoid tanh erf minimum maximum clamp detach spread indicator rank shift".split(
+    " ",
+  ),
+);
+
+/** Whether a node cannot hold an infinity or NaN: inputs are checked when a batch is made. */
+export function isTame(trace: Trace, index: number): boolean {
+  const { op, inputs, kind } = trace.node(index);
+  const value = constantOf(trace, index);
+  if (value !== undefined) return Number.isFinite(value);
+  if (kind === "mask" || op === "input" || op === "count") return true;
+  if (op === "div") return isTame(trace, inputs[0]!) && isAtLeastOne(trace, inputs[1]!);
+  if (op === "where") return inputs.slice(1).every((input) => isTame(trace, input));
+  return TAME.has(op) && inputs.every((input) => isTame(trace, input));
+}
+
+/** Whether a node cannot be below 1, as what a maximum with 1 holds above it. */
+export function isAtLeastOne(trace: Trace, index: number): boolean {
+  const value = constantOf(trace, index);
+  if (value !== undefined) return value >= 1;
+  const { op, inputs } = trace.node(index);
+  if (op === "spread") return isAtLeastOne(trace, inputs[0]!);
+  return op === "maximum" && inputs.some((input) => isAtLeastOne(trace, input));
+}
+
+/** Whether a node cannot be 0: what a maximum with a positive number holds apart from it. */
+export function isPositive(trace: Trace, index: number): boolean {
+  const value = constantOf(trace, index);
+  if (value !== undefined) return value > 0;
+  const { op, inputs } = trace.node(index);
+  if (op === "spread") return isPositive(trace, inputs[0]!);
+  return op === "maximum" && inputs.some((input) => isPositive(trace, input));
+}
