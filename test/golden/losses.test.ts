@@ -1,17 +1,12 @@
 // The ready losses against PyTorch's values, loss and gradients, with every executor and precision.
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createBatch } from "../../src/engine/batch.ts";
-import { createEngine, type Engine } from "../../src/engine/engine.ts";
+import { EXECUTIONS, useEngines } from "../engine/ops/batch.ts";
 import { type LossCase, lossCases, type Rows } from "./cases.ts";
 import { READY_LOSSES } from "./ready-losses.ts";
 import { setUp } from "./set-up.ts";
 
-const RUNS = [
-  { executor: "fused", precision: "float32" },
-  { executor: "torch", precision: "float32" },
-  { executor: "torch", precision: "float64" },
-  { executor: "autograd", precision: "float64" },
-] as const;
+const engines = useEngines();
 /** Relative to the largest gradient of a case, or to the loss where that is above 1. */
 const TOLERANCES = { float32: { relative: 2e-5, floor: 1e-37 }, float64: { relative: 1e-9, floor: 1e-300 } };
 
@@ -27,17 +22,11 @@ test("there are cases of every loss, and a loss for every case", () => {
   expect(finite.length).toBeGreaterThan(320);
 });
 
-describe.each(RUNS)("$executor in $precision", ({ executor, precision }) => {
-  let engine: Engine;
-  beforeAll(async () => {
-    engine = await createEngine({ device: "cpu", executor });
-  });
-  afterAll(() => engine.dispose());
-
+describe.each(EXECUTIONS)("$executor in $precision", ({ executor, precision }) => {
   async function run(golden: LossCase) {
     const { loss, samples, weights, logprobs, groups, inputs, params } = setUp(golden);
     const batch = await createBatch({ weights, logprobs, groups, precision, inputs });
-    const result = await engine.run(loss, batch, { dtype: precision, params });
+    const result = await engines[executor].run(loss, batch, { dtype: precision, params });
     // A sample that stands in several pairs gets the sum of its gradients.
     const gradients = golden.inputs.logp.map((row) => row.map(() => 0));
     const others: number[] = [];

@@ -1,17 +1,12 @@
 // The ops against PyTorch's values, above all at ties and kinks, with every executor and precision.
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createBatch } from "../../src/engine/batch.ts";
-import { createEngine, type Engine } from "../../src/engine/engine.ts";
 import { defineLoss, type Loss, perSample, perToken } from "../../src/loss/define.ts";
 import type { Tensor } from "../../src/loss/tensor.ts";
+import { EXECUTIONS, useEngines } from "../engine/ops/batch.ts";
 import { type OpCase, opCases, type Row } from "./cases.ts";
 
-const RUNS = [
-  { executor: "fused", precision: "float32" },
-  { executor: "torch", precision: "float32" },
-  { executor: "torch", precision: "float64" },
-  { executor: "autograd", precision: "float64" },
-] as const;
+const engines = useEngines();
 /** Relative to the largest number of a case. */
 const TOLERANCES = { float32: { relative: 2e-5, floor: 1e-37 }, float64: { relative: 1e-9, floor: 1e-300 } };
 
@@ -96,13 +91,7 @@ function lossOf({ op, params }: OpCase, variable: "x" | "y"): Loss {
 
 test("there are 34 cases", () => expect(opCases).toHaveLength(34));
 
-describe.each(RUNS)("$executor in $precision", ({ executor, precision }) => {
-  let engine: Engine;
-  beforeAll(async () => {
-    engine = await createEngine({ device: "cpu", executor });
-  });
-  afterAll(() => engine.dispose());
-
+describe.each(EXECUTIONS)("$executor in $precision", ({ executor, precision }) => {
   function expectClose(got: Row, expected: Row): void {
     const { relative, floor } = TOLERANCES[precision];
     const bound = relative * Math.max(...expected.map(Math.abs)) + floor;
@@ -131,14 +120,14 @@ describe.each(RUNS)("$executor in $precision", ({ executor, precision }) => {
             ...("index" in loss.inputs && { index: params.index ?? values.map((_, i) => i) }),
           },
         });
-      const { gradients } = await engine.run(loss, await batch(upstream), { dtype: precision });
+      const { gradients } = await engines[executor].run(loss, await batch(upstream), { dtype: precision });
       const rows = [...gradients].map((row, i) => [...row].slice(0, lengths[i]!));
       expectClose(rows.flat(), expected.gradients[variable]!);
 
       const found: number[] = [];
       for (const i of upstream.keys()) {
         const single = upstream.map((_, j) => +(i === j));
-        found.push((await engine.run(loss, await batch(single))).loss);
+        found.push((await engines[executor].run(loss, await batch(single))).loss);
       }
       expectClose(found, expected.value);
     }
