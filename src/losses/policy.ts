@@ -120,7 +120,11 @@ export function advantagesOver(path: string, axis: unknown = "sample"): LossInpu
 const nameOf = (path: string) => path.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** A loss whose advantages come from elsewhere than an input of that name. */
-export function ratioLoss<K extends MaybeKl, M extends string = never, P extends LossParams = Record<never, never>>(
+export function ratioLoss<
+  K extends MaybeKl,
+  M extends string = never,
+  P extends LossParams = Record<never, never>,
+>(
   { path, own = [], surrogate, metrics, params, level = "token", ...defaults }: PolicyDefinition<M, P>,
   options: RatioOptions<K>,
   advantageSource: AdvantageSource,
@@ -179,10 +183,11 @@ export function ratioLoss<K extends MaybeKl, M extends string = never, P extends
 }
 
 /** A loss with the input `advantages`. */
-export function policyLoss<K extends MaybeKl, M extends string = never, P extends LossParams = Record<never, never>>(
-  definition: PolicyDefinition<M, P>,
-  options: PolicyOptions<K>,
-): PolicyLoss<K, M, P> {
+export function policyLoss<
+  K extends MaybeKl,
+  M extends string = never,
+  P extends LossParams = Record<never, never>,
+>(definition: PolicyDefinition<M, P>, options: PolicyOptions<K>): PolicyLoss<K, M, P> {
   const { advantages: axis, ...rest } = options;
   const inputs = { advantages: advantagesOver(definition.path, axis) };
   return ratioLoss(definition, rest as RatioOptions<K>, { inputs, compute: (given) => given.advantages! });
