@@ -5,6 +5,7 @@
 
 #include "addon/engine.h"
 #include "addon/program.h"
+#include "core/counted.h"
 #include "core/cpus.h"
 #include "core/version.h"
 #include "napi/errors.h"
@@ -12,6 +13,15 @@
 
 namespace tokengrad {
 namespace {
+
+/// `liveObjects()`: what of the core is alive in this process, on all of its threads.
+Napi::Value live_objects(const Napi::CallbackInfo& info) {
+  Napi::Object counts = Napi::Object::New(info.Env());
+  counts.Set("engines", Counted<Worker>::live());
+  counts.Set("programs", Counted<Compiled>::live());
+  counts.Set("runs", Counted<Job>::live());
+  return counts;
+}
 
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   return guarded(env, [&] {
@@ -25,6 +35,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
     exports.Set("availableCpus", available_cpus());
     exports.Set("compile", Napi::Function::New<compile>(env, "compile"));
     exports.Set("lacking", Napi::Function::New<lacking>(env, "lacking"));
+    exports.Set("liveObjects", Napi::Function::New<live_objects>(env, "liveObjects"));
     exports.Set("Engine", Engine::define(env));
     return exports;
   });

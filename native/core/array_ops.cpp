@@ -10,6 +10,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -18,6 +19,9 @@
 
 namespace tokengrad {
 namespace {
+
+/// Elements that no two threads share, in a loop over all elements.
+constexpr int64_t kBlock = 4096;
 
 /// Whether a plain loop may compute: nothing is recorded and the memory is at hand.
 template <typename... Tensors>
@@ -38,7 +42,15 @@ std::span<T> write(const at::Tensor& values) {
 /// A contiguous copy on the CPU, without history, to read in a plain loop.
 at::Tensor on_cpu(const at::Tensor& values) { return values.detach().to(at::kCPU).contiguous(); }
 
-/// Calls `body(x, y, out, size)` for parts of two operands; each may be one value repeated by a
+/// The value, or 0 where x is 0. By its bits, so that the compiler can do many at once.
+template <typename T>
+T unless_zero(T x, T value) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  const Bits keep = Bits{0} - static_cast<Bits>(x != 0);
+  return std::bit_cast<T>(std::bit_cast<Bits>(value) & keep);
+}
+
+/// Calls `body(x, y)` for each element of two operands; each may be one value repeated by a
 /// stride of 0, whose step is then a constant 0.
 template <typename Body>
 at::Tensor zip(const at::Tensor& x, const at::Tensor& y, const Body& body) {
@@ -52,8 +64,11 @@ at::Tensor zip(const at::Tensor& x, const at::Tensor& y, const Body& body) {
       const scalar_t* const a = left.const_data_ptr<scalar_t>();
       const scalar_t* const b = right.const_data_ptr<scalar_t>();
       scalar_t* const to = out.data_ptr<scalar_t>();
-      parallel_for(size, size, [=, &body](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) to[i] = body(a[i * left_step], b[i * right_step]);
+      const int64_t blocks = (size + kBlock - 1) / kBlock;
+      parallel_for(blocks, size, [=, &body](int64_t begin, int64_t end) {
+        const int64_t last = std::min(size, end * kBlock);
+        for (int64_t i = begin * kBlock; i < last; ++i)
+          to[i] = body(a[i * left_step], b[i * right_step]);
       });
     };
     const bool x_repeats = x.stride(0) == 0;
@@ -142,18 +157,12 @@ at::Tensor scatter_add(const at::Tensor& values, const at::Tensor& index, int64_
 
 at::Tensor scale(const at::Tensor& x, const at::Tensor& y) {
   if (!is_plain(x, y)) return portable::scale(x, y);
-  return zip(x, y, [](auto a, auto b) {
-    const auto product = a * b;
-    return a == 0 ? decltype(a){0} : product;
-  });
+  return zip(x, y, [](auto a, auto b) { return unless_zero(a, a * b); });
 }
 
 at::Tensor unscale(const at::Tensor& x, const at::Tensor& y) {
   if (!is_plain(x, y)) return portable::unscale(x, y);
-  return zip(x, y, [](auto a, auto b) {
-    const auto quotient = a / b;
-    return a == 0 ? decltype(a){0} : quotient;
-  });
+  return zip(x, y, [](auto a, auto b) { return unless_zero(a, a / b); });
 }
 
 at::Tensor cumsum(const at::Tensor& values, const Segments& segments,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/counted.h"
 #include "core/error.h"
 #include "core/fused/plan.h"
 #include "core/program.h"
@@ -37,6 +38,7 @@ struct Compiled {
 
   Program program;
   fused::Plan plan;
+  Counted<Compiled> counted;
 };
 
 /// Runs on the calling thread and libtorch's intra-op threads, and writes the gradients and outputs

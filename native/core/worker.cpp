@@ -2,6 +2,9 @@
 #include "core/worker.h"
 
 #include <ATen/Parallel.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <algorithm>
 #include <utility>
@@ -16,6 +19,17 @@ void set_threads(int threads) {
   const std::lock_guard lock(*mutex);
   at::get_num_threads();
   at::set_num_threads(threads);
+}
+
+/// glibc hands freed memory back to the system as soon as a few MiB of it lie together, and each
+/// page costs a fault when it is wanted again: more time than the ops of a run take. These are the
+/// bounds it comes to by itself once a block of 32 MiB has been freed.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int kMiB = 1 << 20;
+  mallopt(M_MMAP_THRESHOLD, 32 * kMiB);
+  mallopt(M_TRIM_THRESHOLD, 64 * kMiB);
+#endif
 }
 
 }  // namespace
@@ -56,6 +70,7 @@ void Worker::join() {
 
 void Worker::loop(int threads) {
   set_threads(threads);
+  keep_freed_memory();
   for (;;) {
     {
       std::unique_lock lock(mutex_);

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "core/counted.h"
 #include "core/error.h"
 
 namespace tokengrad {
@@ -17,6 +18,7 @@ struct Job {
   /// Runs on the worker's thread. Must not throw.
   std::function<void(const CancelFlag&)> work;
   CancelFlag cancel;
+  Counted<Job> counted;
 };
 
 /// Belongs to one thread, which is not the worker's own. It must be destroyed before the process
@@ -49,6 +51,7 @@ class Worker {
   std::deque<std::shared_ptr<Job>> queue_;
   std::shared_ptr<Job> running_;
   bool stopped_ = false;
+  Counted<Worker> counted_;
   std::thread thread_;
 };
 

@@ -128,6 +128,16 @@ export interface NativeFault {
   readonly size?: number;
 }
 
+/** What is alive in this process, on all of its threads. */
+export interface LiveObjects {
+  /** Engines whose thread has not ended. */
+  readonly engines: number;
+  /** Compiled programs that JavaScript or a run holds. */
+  readonly programs: number;
+  /** Calls that wait or run. A call that settled is let go of a moment later. */
+  readonly runs: number;
+}
+
 export interface Binding {
   /** Version of the libtorch that is loaded, as `major.minor.patch`. */
   readonly libtorchVersion: string;
@@ -136,6 +146,8 @@ export interface Binding {
   compile(program: NativeProgramSpec): NativeProgram;
   /** Names of the program's ops that `fused` has no kernel for: it runs a program only if there are none. */
   lacking(program: NativeProgram): string[];
+  /** For tests: nothing may be left behind. */
+  liveObjects(): LiveObjects;
   readonly Engine: new (options: { readonly device: string; readonly threads: number }) => NativeEngine;
 }
 

@@ -12,9 +12,10 @@ function constantOf(trace: Trace, index: number): number | undefined {
   return op === "spread" ? constantOf(trace, inputs[0]!) : undefined;
 }
 
-/** Ops whose results are finite where their operands are. Sums, products and exponentials may overflow. */
+/** Ops whose results are finite where their operands are. Sums, products and exponentials may overflow; the extremes of an
+ * empty segment are infinite. */
 const TAME = new Set(
-  "neg abs sign floor sigmoid logSigmoid tanh erf minimum maximum clamp detach spread indicator max min rank shift".split(
+  "neg abs sign floor sigmoid logSigmoid tanh erf minimum maximum clamp detach spread indicator rank shift".split(
     " ",
   ),
 );

@@ -86,14 +86,16 @@ describe("garbage", () => {
   it("in a request is refused with a code", async () => {
     const random = seededRandom(2);
     const engine = newEngine(1);
-    const program = binding.compile(chain(3));
+    const program = binding.compile({ ...chain(3), outputs: [1, 3] });
+    const whole = { ...request(8), outputs: [new Float64Array(8), new Float64Array(8)] };
     const codes = new Set<string>();
     const run = (given: unknown) => codeOf(() => engine.run(program, given as NativeRequest).promise);
     for (const value of garbage) codes.add(await run(value));
-    for (let i = 0; i < 3000; i++) codes.add(await run(spoil(request(8), random)));
+    for (let i = 0; i < 3000; i++) codes.add(await run(spoil(whole, random)));
     for (const code of codes) expect(code).toMatch(CODES);
     expect(codes.has("ERR_REQUEST")).toBe(true);
-    expect(await run(request(8))).toBe("none");
+    expect(await run(whole)).toBe("none");
+    expect(await run(request(8))).toBe("ERR_REQUEST");
     engine.dispose();
   });
 
@@ -129,7 +131,11 @@ describe("garbage", () => {
     // biome-ignore lint/suspicious/noExplicitAny: the type of the option is newer than the library's
     const resizable = new (ArrayBuffer as any)(32, { maxByteLength: 64 });
     const program = binding.compile(chain(1));
-    for (const change of [{ output: resizable }, { inputs: [new Float32Array(resizable)] }]) {
+    for (const change of [
+      { output: resizable },
+      { inputs: [new Float32Array(resizable)] },
+      { outputs: [new Float64Array(resizable)] },
+    ]) {
       expect(await codeOf(() => engine.run(program, { ...request(8), ...change }))).toBe("ERR_REQUEST");
     }
     engine.dispose();
@@ -137,6 +143,36 @@ describe("garbage", () => {
 });
 
 describe("an engine", () => {
+  it("gives the same by every executor, and the outputs that were asked for", async () => {
+    const engine = newEngine(1);
+    const program = binding.compile({ ...chain(2), outputs: [1] });
+    expect(binding.lacking(program).every((name) => typeof name === "string")).toBe(true);
+    for (const executor of ["fused", "torch", "autograd"] as const) {
+      const given = { ...request(3), executor, outputs: [new Float64Array(3)] };
+      const { loss } = await engine.run(program, given).promise;
+      expect(loss).toBeCloseTo(0.5668330070205946, 6);
+      for (const value of given.outputs[0]!) expect(value).toBeCloseTo(0.2689414213699951, 6);
+      // A third of s(s(-1))' for each token.
+      for (const value of new Float32Array(given.output)) expect(value).toBeCloseTo(0.0160913, 6);
+    }
+    engine.dispose();
+  });
+
+  it("tells all samples that a value which is not finite began in", async () => {
+    const engine = newEngine(1);
+    const given = {
+      ...request(4),
+      rowLengths: Uint32Array.of(1, 1, 2),
+      runCounts: Uint32Array.of(1, 1, 1),
+      runs: Uint32Array.of(0, 1, 0, 1, 0, 2),
+      groupSizes: Uint32Array.of(3),
+      inputs: [Float32Array.of(Number.NaN, -1, -1, Number.NaN)],
+    };
+    const facts = { code: "ERR_NON_FINITE", node: 0, sample: 0, position: 0, samples: [0, 2] };
+    await expect(engine.run(binding.compile(chain(1)), given).promise).rejects.toMatchObject(facts);
+    engine.dispose();
+  });
+
   it("answers with a promise, and stops by id", async () => {
     const engine = newEngine(1);
     const program = binding.compile(chain(60));

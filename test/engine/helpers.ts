@@ -1,7 +1,7 @@
 // What the engine's tests share.
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, beforeAll, expect, vi } from "vitest";
 import { createEngine, type Engine, type EngineOptions } from "../../src/engine/engine.ts";
 
 /** An engine for the tests of one file. */
@@ -18,6 +18,14 @@ export function useEngine(options: EngineOptions = { device: "cpu" }): { readonl
 export function collectGarbage(): void {
   setFlagsFromString("--expose-gc");
   runInNewContext("gc")();
+}
+
+/** Fails unless what `read` gives comes to equal `expected` soon, as garbage is collected and the event loop turns. */
+export async function settles<T>(read: () => T, expected: T): Promise<void> {
+  await vi.waitFor(() => {
+    collectGarbage();
+    expect(read()).toEqual(expected);
+  });
 }
 
 /** The slope of `f` at each of `x`, by central differences. */

@@ -1,10 +1,12 @@
-// Memory levels off: of a thousand runs with ragged lengths, and of engines and results that are dropped.
+// Memory levels off: of runs with ragged lengths, many and long ones, of failed runs, of engines and results that are
+// dropped.
 import { expect, it } from "vitest";
 import { createBatch } from "../../src/engine/batch.ts";
+import { loadBinding } from "../../src/engine/binding.ts";
 import { createEngine } from "../../src/engine/engine.ts";
 import { defineLoss } from "../../src/loss/define.ts";
 import { seededRandom } from "../helpers.ts";
-import { collectGarbage, useEngine } from "./helpers.ts";
+import { collectGarbage, settles, useEngine } from "./helpers.ts";
 
 const held = useEngine();
 const MIB = 2 ** 20;
@@ -14,6 +16,30 @@ const resident = () => {
   collectGarbage();
   return process.memoryUsage().rss;
 };
+
+it("of a hundred thousand steps with ragged lengths levels off", { timeout: 120_000 }, async () => {
+  using torch = await createEngine({ device: "cpu", executor: "torch" });
+  const random = seededRandom(5);
+  const step = async (i: number) => {
+    // Mostly some ten tokens, now and then a thousand.
+    const longest = i % 97 === 0 ? 1024 : 48;
+    const weights = Array.from({ length: 1 + Math.floor(3 * random()) }, () =>
+      new Float32Array(1 + Math.floor(longest * random())).fill(1),
+    );
+    const batch = await createBatch({ weights, logprobs: weights.map((row) => row.map(() => -random())) });
+    await (i % 5 === 0 ? torch : held.engine).run(loss, batch);
+  };
+  const steps = async (count: number) => {
+    for (let i = 0; i < count; i++) await step(i);
+  };
+  await steps(20_000);
+  const before = resident();
+  const { engines, programs } = loadBinding().liveObjects();
+  await steps(80_000);
+  // A leak of 200 bytes a step would show.
+  expect((resident() - before) / MIB).toBeLessThan(16);
+  await settles(() => loadBinding().liveObjects(), { engines, programs, runs: 0 });
+});
 
 it("of a thousand runs with ragged lengths levels off", { timeout: 120_000 }, async () => {
   const random = seededRandom(3);
@@ -66,4 +92,21 @@ it("of engines that come and go levels off, disposed of or not", { timeout: 120_
   const before = resident();
   await use(400);
   expect((resident() - before) / MIB).toBeLessThan(64);
+});
+
+it("of large results that are dropped is given back without being asked for", {
+  timeout: 120_000,
+}, async () => {
+  const row = new Float32Array(MIB);
+  row[7] = 1;
+  const batch = await createBatch({ weights: [row], logprobs: [row] });
+  await held.engine.run(loss, batch);
+  const before = resident();
+  let most = 0;
+  for (let i = 0; i < 1024; i++) {
+    await held.engine.run(loss, batch);
+    if (i % 16 === 0) most = Math.max(most, process.memoryUsage().rss);
+  }
+  // Each is 4 MiB.
+  expect((most - before) / MIB).toBeLessThan(300);
 });

@@ -61,7 +61,7 @@ export const request = (tokens) => ({
 export const newEngine = (threads = 2) => new binding.Engine({ device: "cpu", threads });
 
 /**
- * Starts a run that takes some hundred milliseconds.
+ * Starts a run that takes about a hundred milliseconds.
  * @param {NativeEngine} engine
  */
 export const longRun = (engine) => engine.run(binding.compile(chain(60)), request(1 << 20));

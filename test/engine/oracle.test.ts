@@ -1,4 +1,4 @@
-// The derivative rules against libtorch's autograd, and the executors against each other, on random losses.
+// The derivative rules against libtorch's autograd, and the executors and devices against each other, on random losses.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createBatch } from "../../src/engine/batch.ts";
@@ -68,9 +68,10 @@ describe("random losses", () => {
     expect(compared).toBeGreaterThan(RUNS.numRuns / 3);
   });
 
+  // Ops that jump make a difference in the last digit a large one.
+  const smooth = ops.filter((op) => !/^(floor|sign|eq|ne|rank|topK|sort|max|min)$/.test(op));
+
   it("come out alike on the fused and the torch executor", async () => {
-    // Ops that jump make a difference in the last digit a large one.
-    const smooth = ops.filter((op) => !/^(floor|sign|eq|ne|rank|topK|sort|max|min)$/.test(op));
     let compared = 0;
     await fc.assert(
       fc.asyncProperty(randomLoss(smooth), inputs, async (loss, given) => {
@@ -86,5 +87,19 @@ describe("random losses", () => {
       RUNS,
     );
     expect(compared).toBeGreaterThan(RUNS.numRuns / 4);
+  });
+
+  it("come out alike on cuda in float64 and on the CPU", async () => {
+    let compared = 0;
+    await fc.assert(
+      fc.asyncProperty(randomLoss(smooth), inputs, async (loss, given) => {
+        const expected = await outcome("torch", loss, given, "float64");
+        if (expected === undefined) return;
+        compared++;
+        expectClose(await outcome("cuda", loss, given, "float64"), expected, 1e-9);
+      }),
+      RUNS,
+    );
+    expect(compared).toBeGreaterThan(RUNS.numRuns / 3);
   });
 });

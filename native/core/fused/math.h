@@ -107,7 +107,7 @@ TOKENGRAD_INLINE float exp(float given) {
   series = series * r + 5.0000001201e-1f;
   const float power = (series * (r * r) + r) + 1.0f;
   // Two factors, since one alone may be too small or too large for a float: rounded once.
-  const int32_t exponent = __builtin_bit_cast(int32_t, shifted) - 0x4B400000;
+  const auto exponent = static_cast<int32_t>(__builtin_bit_cast(uint32_t, shifted) - 0x4B400000u);
   const int32_t half = exponent >> 1;
   const float first = __builtin_bit_cast(float, (half + 127) << 23);
   const float second = __builtin_bit_cast(float, (exponent - half + 127) << 23);
@@ -115,12 +115,12 @@ TOKENGRAD_INLINE float exp(float given) {
 }
 
 TOKENGRAD_INLINE float log(float given) {
-  constexpr int32_t kRootOfHalf = 0x3F3504F3;
+  constexpr uint32_t kRootOfHalf = 0x3F3504F3;
   constexpr float kInfinite = std::numeric_limits<float>::infinity();
   const bool is_denormal = given < std::numeric_limits<float>::min();
   const float x = is_denormal ? given * 0x1p23f : given;
-  const int32_t bits = __builtin_bit_cast(int32_t, x) - kRootOfHalf;
-  const float n = static_cast<float>(bits >> 23) - (is_denormal ? 23.0f : 0.0f);
+  const uint32_t bits = __builtin_bit_cast(uint32_t, x) - kRootOfHalf;
+  const float n = static_cast<float>(static_cast<int32_t>(bits) >> 23) - (is_denormal ? 23.0f : 0.0f);
   const float f = __builtin_bit_cast(float, (bits & 0x007FFFFF) + kRootOfHalf) - 1.0f;
   const float square = f * f;
   float series = 7.0376836292e-2f;

@@ -28,6 +28,10 @@ Values::Values(const Plan& plan, const Layout& layout, const Request& request)
       coarse_(plan.nodes().size(), nullptr),
       tokens_(plan.nodes().size(), nullptr),
       partials_(plan.schedule().partials.size()) {
+  if (request.precision != at::kFloat) {
+    throw Error("ERR_REQUEST",
+                std::string("precision: expected Float, got ") + c10::toString(request.precision));
+  }
   if (request.inputs.size() != plan.inputs().size()) {
     throw Error("ERR_REQUEST", "inputs: expected " + std::to_string(plan.inputs().size()) +
                                    " arrays, got " + std::to_string(request.inputs.size()));

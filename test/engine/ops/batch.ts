@@ -1,27 +1,35 @@
 // What the tests of ops share: a ragged batch, numbers that lie apart, and the executors to run on.
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, beforeAll, beforeEach } from "vitest";
 import type { ExecutorName, Precision } from "../../../src/engine/binding.ts";
 import type { RunResult } from "../../../src/engine/engine.ts";
 import { createEngine, type Engine } from "../../../src/engine/engine.ts";
 import { OPS, type OpName, type SignatureName } from "../../../src/loss/ops.ts";
 import { seededRandom } from "../../helpers.ts";
+import { NO_GPU } from "../gpu.ts";
 
-/** Every executor in every precision that it computes in. */
-export const EXECUTIONS: readonly { readonly executor: ExecutorName; readonly precision: Precision }[] = [
+/** What computes: an executor on the CPU, or `cuda`, which is the torch executor on a GPU. */
+export type EngineName = ExecutorName | "cuda";
+
+/** Everything that computes, in every precision that it computes in. */
+export const EXECUTIONS: readonly { readonly executor: EngineName; readonly precision: Precision }[] = [
   { executor: "fused", precision: "float32" },
   { executor: "torch", precision: "float32" },
   { executor: "torch", precision: "float64" },
   { executor: "autograd", precision: "float64" },
+  { executor: "cuda", precision: "float32" },
+  { executor: "cuda", precision: "float64" },
 ];
 
-/** One engine for each executor, for the tests of one file. */
-export function useEngines(): Record<ExecutorName, Engine> {
-  const engines = {} as Record<ExecutorName, Engine>;
+/** One engine for each, for the tests of one file. Those with "cuda" in their names are skipped where there is no GPU. */
+export function useEngines(): Record<EngineName, Engine> {
+  const engines = {} as Record<EngineName, Engine>;
   beforeAll(async () => {
+    if (NO_GPU === undefined) engines.cuda = await createEngine({ device: "cuda" });
     for (const executor of ["fused", "torch", "autograd"] as const) {
       engines[executor] = await createEngine({ device: "cpu", executor });
     }
   });
+  beforeEach(({ task, skip }) => skip(NO_GPU !== undefined && /\bcuda\b/.test(task.fullName), NO_GPU));
   afterAll(() => {
     for (const engine of Object.values(engines)) engine.dispose();
   });

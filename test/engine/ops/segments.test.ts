@@ -2,13 +2,13 @@
 // differences, on every executor.
 import { describe, expect, it } from "vitest";
 import { createBatch } from "../../../src/engine/batch.ts";
-import type { ExecutorName } from "../../../src/engine/binding.ts";
 import { defineLoss, perGroup, perSample, perToken } from "../../../src/loss/define.ts";
 import { OPS, type Reference } from "../../../src/loss/ops.ts";
 import type { Mask, Tensor } from "../../../src/loss/tensor.ts";
 import { relativeError } from "../../helpers.ts";
 import { slopes } from "../helpers.ts";
 import {
+  type EngineName,
   EXECUTIONS,
   GROUPS,
   groupOfSample,
@@ -171,7 +171,7 @@ describe.each(EXECUTIONS)("gather on $executor in $precision", ({ executor, prec
     inputs: { index: perSample(), upstream: perSample() },
     loss: ({ logprobs, index, upstream }) => logprobs.sum("sample").gather(index).mul(upstream).sum(),
   });
-  const run = async (executor: ExecutorName, index: number[]) => {
+  const run = async (executor: EngineName, index: number[]) => {
     const batch = await createBatch({
       weights: [[1], [1], [1], [1]],
       logprobs: [[1], [-1], [2], [0.5]],
