@@ -20,8 +20,8 @@ export interface DpoOptions {
   /** Temperature of the implicit reward, above 0; the higher, the closer to the reference. Default 0.1. Also a parameter. */
   readonly beta?: number;
   /**
-   * Probability that a label is wrong, from 0 up to but not 0.5. Default 0; of `exo_pair`, which needs one, 0.001. Other
-   * types than `sigmoid`, `robust`, `exo_pair`, `aot` and `aot_unpaired` take none.
+   * Probability that a label is wrong, from 0 up to but not 0.5, for `sigmoid`, `robust`, `exo_pair`, `aot` and
+   * `aot_unpaired`; other types take none. Default 0; with `exo_pair`, which needs one, 0.001.
    */
   readonly labelSmoothing?: number;
   /**
@@ -83,7 +83,8 @@ function readOptions(options: DpoOptions) {
   const { referenceFree = false, tau = 0.05, labelSmoothing = has("exo_pair") ? 1e-3 : 0 } = options;
   checkNumber("dpo.beta", beta, { above: 0 });
   checkNumber("dpo.labelSmoothing", labelSmoothing, { min: 0, below: 0.5 });
-  if (options.labelSmoothing) only("dpo.labelSmoothing", SMOOTHED, labelSmoothing);
+  if (options.labelSmoothing && !types.some(([type]) => SMOOTHED.includes(type)))
+    only("dpo.labelSmoothing", SMOOTHED, labelSmoothing);
   if (labelSmoothing === 0 && has("exo_pair"))
     throw new InputError("dpo.labelSmoothing", 'expected a number above 0 with type "exo_pair", got 0');
   checkChoice("dpo.divergence", divergence, DIVERGENCES);
