@@ -1,14 +1,15 @@
 // One step of a custom loss: score the batch, compute the loss and its gradients here, send the gradients back.
 import type { CallOptions } from "../client/call.ts";
-import type { Operation, OperationOptions } from "../client/operation.ts";
+import type { OperationOptions } from "../client/operation.ts";
 import type { Sample } from "../client/sample.ts";
-import type { Session } from "../client/session.ts";
+import type { Operations, Session } from "../client/session.ts";
 import { type BatchInput, createBatch } from "../engine/batch.ts";
 import { checkBatch, Engine } from "../engine/engine.ts";
 import { DisposedError } from "../engine/errors.ts";
 import type { Gradients } from "../engine/gradients.ts";
 import { describe, InputError } from "../errors.ts";
 import type { Loss, LossInputs, LossParams } from "../loss/define.ts";
+import { checkNames } from "../names.ts";
 
 /**
  * The model's log-probabilities of a batch, one row per sample, one value per target position; 0 where the weight is 0.
@@ -23,8 +24,11 @@ export async function computeLogprobs(
 }
 
 /** Options of `computeCustomForwardBackward`; `timeoutMs` holds for each of its two operations. */
-export interface CustomForwardBackwardOptions<I extends LossInputs, P extends LossParams>
-  extends CallOptions {
+export interface CustomForwardBackwardOptions<
+  I extends LossInputs,
+  P extends LossParams,
+  D extends GradientDtype = GradientDtype,
+> extends CallOptions {
   /** Computes the loss and its gradients. */
   readonly engine: Engine;
   /**
@@ -37,18 +41,29 @@ export interface CustomForwardBackwardOptions<I extends LossInputs, P extends Lo
   /** Samples per group, one number for all or a list of sizes: 2 for preference pairs. Default 1. */
   readonly groups?: number | readonly number[] | undefined;
   /** Type of the gradients that are sent. Default `float32`. */
-  readonly dtype?: "float32" | "bfloat16" | undefined;
+  readonly dtype?: D | undefined;
 }
 
-export interface CustomForwardBackwardResult<M extends string> {
+type GradientDtype = "float32" | "bfloat16";
+
+const OPTIONS = [
+  "engine",
+  "inputs",
+  "params",
+  "groups",
+  "dtype",
+  "signal",
+  "timeoutMs",
+] as const satisfies readonly (keyof CustomForwardBackwardOptions<LossInputs, LossParams>)[];
+
+export interface CustomForwardBackwardResult<M extends string, D extends GradientDtype = GradientDtype>
+  extends Operations {
   /** The loss. The service does not report one for a custom pass, so this is the only record of it. */
   readonly loss: number;
   /** The loss's metrics by name; they may be infinite or NaN. */
   readonly metrics: { readonly [Name in M]: number };
   /** What was sent: d loss / d logprob, one row per sample. */
-  readonly gradients: Gradients;
-  /** The operation that took the gradients. */
-  readonly operation: Operation;
+  readonly gradients: Gradients<D>;
 }
 
 /**
@@ -67,13 +82,15 @@ export async function computeCustomForwardBackward<
   I extends LossInputs,
   P extends LossParams,
   M extends string,
+  D extends GradientDtype = "float32",
 >(
   session: Session,
   samples: readonly Sample[],
   loss: Loss<I, P, M>,
-  options: CustomForwardBackwardOptions<I, P>,
-): Promise<CustomForwardBackwardResult<M>> {
-  const { engine, inputs, params, groups, dtype = "float32", ...call } = options;
+  options: CustomForwardBackwardOptions<I, P, D>,
+): Promise<CustomForwardBackwardResult<M, D>> {
+  checkNames("options", options, OPTIONS);
+  const { engine, inputs, params, groups, dtype = "float32" as D, ...call } = options;
   if (!(engine instanceof Engine)) {
     throw new InputError("engine", `expected what createEngine resolves to, got ${describe(engine)}`);
   }
@@ -86,6 +103,11 @@ export async function computeCustomForwardBackward<
   const logprobs = await computeLogprobs(session, samples, call);
   const batch = await unscored.with({ logprobs });
   const result = await engine.run(loss, batch, { params, dtype, signal: call.signal });
-  const { operation } = await session.customForwardBackward(samples, result.gradients, call);
-  return { loss: result.loss, metrics: result.metrics, gradients: result.gradients, operation };
+  const { loss: value, metrics, gradients } = result;
+  return {
+    loss: value,
+    metrics,
+    gradients,
+    ...(await session.customForwardBackward(samples, gradients, call)),
+  };
 }
