@@ -142,7 +142,7 @@ describe("requests", () => {
       payload_id: "p-0",
     });
     expect(JSON.parse(storage.requests[0]!.body).model_inputs[0].chunks[0].encoded_text.tokens.length).toBe(
-      200_000,
+      300_000,
     );
   });
 
