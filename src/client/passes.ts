@@ -54,7 +54,7 @@ export function customPass(
       {
         name: "gradients",
         values: list.values / (CUSTOM.rows.length + 2),
-        write: (writer, index) => writeGradient(writer, gradients, index),
+        write: (writer, index) => writeGradient(writer, gradients, index, samples[index]!.weights),
       },
     ],
     count: samples.length,

@@ -6,7 +6,7 @@ import { type BodyWriter, json } from "./body.ts";
 import type { Gradients } from "./gradients.ts";
 import type { LossPlan } from "./loss.ts";
 import { writeBfloat16, writeFloats, writeTokens, writeWeights } from "./rows.ts";
-import type { NumberRowName, Sample, TokenRow } from "./sample.ts";
+import type { NumberRow, NumberRowName, Sample, TokenRow } from "./sample.ts";
 
 /**
  * `loss_inputs`: typed inputs per loss, dtypes as `D_TYPE_…`, routed experts inline.
@@ -117,10 +117,15 @@ function writeRow(writer: BodyWriter, sample: Sample, index: number, name: Numbe
 }
 
 /** Appends the gradients of one sample, the same in both formats. */
-export async function writeGradient(writer: BodyWriter, gradients: Gradients, sample: number): Promise<void> {
+export async function writeGradient(
+  writer: BodyWriter,
+  gradients: Gradients,
+  sample: number,
+  weights: NumberRow,
+): Promise<void> {
   const write = gradients.dtype === "bfloat16" ? writeBfloat16 : writeFloats;
   writer.text('{"data":');
-  await write(writer, gradients.row(sample), { path: `gradients[${sample}]`, sample });
+  await write(writer, gradients.row(sample), { path: `gradients[${sample}]`, sample }, weights);
   writer.text(`,"dtype":"D_TYPE_${gradients.dtype.toUpperCase()}"}`);
 }
 

@@ -64,7 +64,6 @@ const MADE = {
   steps: 2 * EACH,
   syncs: 2 * EACH,
   sampled: 2 * EACH,
-  saved: 0,
 };
 
 test("500 operations with 20 % faults are each done once, and the weights are those of a run without, bit by bit", {

@@ -6,6 +6,7 @@ import type { Session } from "../../src/client/session.ts";
 import {
   answerWith,
   completed,
+  gradientsFor,
   PENDING,
   type Received,
   rejection,
@@ -17,7 +18,7 @@ import {
   wait,
 } from "./server.ts";
 
-const GRADIENTS = SAMPLES.map(({ targets }) => targets.map(() => 0.5));
+const GRADIENTS = gradientsFor(SAMPLES, 0.5);
 const SCORED = completed({
   loss: 1,
   loss_fn_outputs: [

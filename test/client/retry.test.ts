@@ -6,6 +6,7 @@ import {
   completed,
   cutOff,
   DONE,
+  gradientsFor,
   hang,
   PENDING,
   type Reply,
@@ -31,8 +32,7 @@ describe("an operation", () => {
     ...[408, 409, 429, 500, 502, 503, 504].map((code): [string, Reply] => [`status ${code}`, status(code)]),
   ])("is sent again after %s, with the same key and the same bytes", async (_, reply) => {
     const { session, requests } = await scriptedSession([reply, reply, PENDING, completed({})], KEPT);
-    const gradients = SAMPLES.map(({ targets }) => targets.map(() => 0.1));
-    const { operation } = await session.customForwardBackward(SAMPLES, gradients);
+    const { operation } = await session.customForwardBackward(SAMPLES, gradientsFor(SAMPLES, 0.1));
     const posts = requests.slice(0, 3);
     expect(requests[3]?.method).toBe("GET");
     expect(new Set(posts.map(({ body }) => body)).size).toBe(1);

@@ -4,6 +4,7 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from "nod
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 import { Client, type ClientOptions } from "../../src/client/client.ts";
+import type { Sample } from "../../src/client/sample.ts";
 import type { Session } from "../../src/client/session.ts";
 
 export interface Received {
@@ -163,6 +164,10 @@ export async function rejection(promise: Promise<unknown>): Promise<Error & Reco
   }
   throw new Error("expected a rejection, got a result");
 }
+
+/** One value where a sample is trained, 0 elsewhere. */
+export const gradientsFor = (samples: readonly Sample[], value: number): Float32Array[] =>
+  samples.map(({ weights }) => Float32Array.from(weights, (weight) => (weight === 0 ? 0 : value)));
 
 /** Two samples whose first positions are prompt. */
 export const SAMPLES = [

@@ -26,7 +26,9 @@ const SAMPLES: Sample[] = Array.from({ length: 8 }, (_, index) => {
   const tokens = Array.from({ length }, () => 1 + Math.floor(random() * 200));
   return { tokens, targets: tokens, weights: tokens.map((_, t) => (t === 0 ? 0 : 1)) };
 });
-const GRADIENTS = SAMPLES.map(({ tokens }) => Float32Array.from(tokens, () => (random() - 0.5) * 0.01));
+const GRADIENTS = SAMPLES.map(({ weights }) =>
+  Float32Array.from(weights, (weight) => weight * (random() - 0.5) * 0.01),
+);
 
 const TOO_LARGE = status(413, "<html><h1>413 Request Entity Too Large</h1></html>");
 
