@@ -75,7 +75,7 @@ export type {
 } from "./client/results.ts";
 export type { NumberRow, RoutedExperts, Sample, TokenRow } from "./client/sample.ts";
 export type { ForwardBackwardOptions, ForwardOptions, Operations, Session } from "./client/session.ts";
-export type { SessionInfo, SessionStatus, SessionUpdate } from "./client/session-info.ts";
+export type { SessionInfo, SessionStatus, SessionUpdate, StopOptions } from "./client/session-info.ts";
 export type { SessionListOptions, SessionsApi } from "./client/sessions.ts";
 export type { SessionOptions } from "./client/starting.ts";
 export type { OperationKind } from "./client/submission.ts";

@@ -74,8 +74,27 @@ export function askForSession(
 export const getSession = (core: Core, id: string, options: CallOptions): Promise<SessionInfo> =>
   askForSession(core, "sessions.get", { method: "GET", path: sessionPath(id) }, options);
 
-export const stopSession = (core: Core, id: string, options: CallOptions): Promise<SessionInfo> =>
-  askForSession(core, "sessions.stop", { method: "POST", path: `${sessionPath(id)}/stop` }, options);
+export interface StopOptions extends CallOptions {
+  /** Resolves when the session is over, which frees its place on the resource, and not when it begins to stop. */
+  readonly wait?: boolean | undefined;
+}
+
+/** States in which a session still holds its place. */
+const HOLDING: readonly string[] = ["CREATING", "RUNNING", "STOPPING"];
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 2000;
+
+export function stopSession(core: Core, id: string, options: StopOptions): Promise<SessionInfo> {
+  const path = sessionPath(id);
+  return runCall("sessions.stop", options, core.timeoutMs, async (call) => {
+    let found = sessionInfo(await core.sender.send({ method: "POST", path: `${path}/stop` }, call));
+    for (let pauseMs = FIRST_PAUSE_MS; options.wait && HOLDING.includes(found.status); pauseMs *= 2) {
+      await call.pause(Math.min(pauseMs, LONGEST_PAUSE_MS));
+      found = sessionInfo(await core.sender.send({ method: "GET", path }, call));
+    }
+    return found;
+  });
+}
 
 export function updateSession(
   core: Core,

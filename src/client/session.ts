@@ -33,6 +33,7 @@ import {
   getSession,
   type SessionInfo,
   type SessionUpdate,
+  type StopOptions,
   sessionPath,
   stopSession,
   updateSession,
@@ -205,12 +206,12 @@ export class Session implements AsyncDisposable {
   }
 
   /** Detaches the session from its resource, which keeps running. */
-  async stop(options: CallOptions = {}): Promise<SessionInfo> {
+  async stop(options: StopOptions = {}): Promise<SessionInfo> {
     return stopSession(this.#context.core, this.id, options);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.stop();
+    await this.stop({ wait: true });
   }
 
   #run<T>(

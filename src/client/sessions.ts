@@ -13,6 +13,7 @@ import {
   type SessionInfo,
   type SessionStatus,
   type SessionUpdate,
+  type StopOptions,
   sessionInfo,
   stopSession,
   updateSession,
@@ -73,7 +74,7 @@ export class SessionsApi {
   }
 
   /** Detaches the session from its resource, which keeps running. */
-  async stop(id: string, options: CallOptions = {}): Promise<SessionInfo> {
+  async stop(id: string, options: StopOptions = {}): Promise<SessionInfo> {
     return stopSession(this.#core, id, options);
   }
 

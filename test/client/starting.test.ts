@@ -178,6 +178,25 @@ describe("sessions", () => {
     },
   );
 
+  test("are over at the end of their scope, and by stop where that is asked for", async () => {
+    const answers = [session("STOPPING"), session("STOPPING"), session("STOPPED")];
+    const server = await serve(({ method, path }) =>
+      method === "GET" && !path.includes("/stop") && answers.length === 3
+        ? session("RUNNING")
+        : (answers.shift() ?? status(500)),
+    );
+    const client = testClient(server);
+    {
+      await using joined = await client.sessions.attach("s-1");
+      expect(joined.id).toBe("s-1");
+    }
+    expect(answers).toEqual([]);
+    expect(server.requests.map(({ method }) => method)).toEqual(["GET", "POST", "GET", "GET"]);
+    const plain = await serve(() => session("STOPPING"));
+    expect((await testClient(plain).sessions.stop("s-1")).status).toBe("STOPPING");
+    expect(plain.requests.length).toBe(1);
+  });
+
   test("are renamed, looked at and asked for one of their operations", async () => {
     const server = await serve(({ path }) =>
       path.includes("/operations/")

@@ -1,5 +1,7 @@
 // Calls that are stopped, by their signal or by their time limit, at any moment.
 
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import {
   answerWith,
@@ -9,8 +11,11 @@ import {
   PENDING,
   type Reply,
   rejection,
+  SESSION,
   scriptedSession,
+  serve,
   status,
+  testClient,
   wait,
 } from "./server.ts";
 
@@ -89,6 +94,48 @@ test("while a poll is out: the error has the operation", async () => {
   expect(error.operationId).toBe("op-1");
   expect(error.message).toBe("optim-step: aborted; operation op-1 may still run on the server");
   expect((await session.optimStep()).step).toBe(1);
+});
+
+test("while a body is uploaded: at once, and its buffers are freed", async () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  // Reads nothing, so that the upload stands still.
+  const stuck = await serve(() => hang);
+  const server = await serve(({ path }) =>
+    path.endsWith("upload-url") ? { payload_id: "p", upload_url: `${stuck.url}/up` } : SESSION,
+  );
+  const client = testClient(server);
+  const session = await client.sessions.attach("s-1");
+  const length = 1_000_000;
+  const row = new Int32Array(length);
+  const samples = [{ tokens: row, targets: row, weights: new Float32Array(length).fill(0.1) }];
+  const gradients = [new Float32Array(length).fill(0.3)];
+  const run = async () => {
+    const controller = new AbortController();
+    const call = rejection(session.customForwardBackward(samples, gradients, { signal: controller.signal }));
+    const sent = stuck.requests.length;
+    await expect.poll(() => stuck.requests.length, { timeout: 10_000 }).toBeGreaterThan(sent);
+    const began = performance.now();
+    controller.abort(reason);
+    expect(await call).toMatchObject({
+      name: "AbortError",
+      operationId: undefined,
+      idempotencyKey: undefined,
+    });
+    expect(performance.now() - began).toBeLessThan(100);
+    stuck.requests.length = 0;
+  };
+  await run();
+  await wait(50);
+  collect();
+  const before = process.memoryUsage();
+  for (let nth = 0; nth < 4; nth++) await run();
+  await wait(50);
+  collect();
+  const after = process.memoryUsage();
+  expect(after.external - before.external).toBeLessThan(5e6);
+  expect(after.heapUsed - before.heapUsed).toBeLessThan(5e6);
+  expect((await session.info()).id).toBe("s-1");
 });
 
 test("between two polls", async () => {
