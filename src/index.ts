@@ -1,30 +1,60 @@
 // What tokengrad exports.
 export { LibtorchVersionError, LoadError } from "./addon.ts";
-export type { CallOptions } from "./client/call.ts";
-export { Client, type ClientOptions } from "./client/client.ts";
 export {
   ApiError,
   AuthenticationError,
   BadRequestError,
-  CallAbortedError,
-  ClientClosedError,
   ConflictError,
-  ConnectionError,
-  NoLogprobsError,
+  GoneError,
+  IdempotencyConflictError,
   NotFoundError,
-  OperationFailedError,
-  type OperationFailure,
+  PayloadTooLargeError,
   PermissionDeniedError,
   RateLimitError,
-  ResponseError,
   ServerError,
-  TimeoutError,
   UnprocessableEntityError,
+} from "./client/api-errors.ts";
+export type { CallOptions } from "./client/call.ts";
+export type {
+  CheckpointInfo,
+  CheckpointListOptions,
+  CheckpointsApi,
+  DownloadOptions,
+} from "./client/checkpoints.ts";
+export { Client, type ClientOptions } from "./client/client.ts";
+export { DownloadError, type DownloadProgress } from "./client/download.ts";
+export {
+  type Attempt,
+  CallAbortedError,
+  ClientClosedError,
+  ClientError,
+  ConnectionError,
+  ResponseError,
+  TimeoutError,
 } from "./client/errors.ts";
+export type { Logger, OperationEvent, RequestEvent, RetryEvent, Tracer } from "./client/events.ts";
 export type { Gradients as ClientGradients, GradientsLike } from "./client/gradients.ts";
 export type { LossConfig } from "./client/loss.ts";
-export type { ModelResources, ModelResourcesApi, ModelResourcesOptions } from "./client/model-resources.ts";
-export type { Operation, OperationKind, OperationOptions } from "./client/operation.ts";
+export type {
+  Cost,
+  ModelResources,
+  ModelResourcesApi,
+  ModelResourcesListOptions,
+  ModelResourcesOptions,
+  ModelResourcesStatus,
+} from "./client/model-resources.ts";
+export type { OpenResources } from "./client/open-resources.ts";
+export type { OperationOptions } from "./client/operation.ts";
+export {
+  AmbiguousStepError,
+  NoLogprobsError,
+  NotSentError,
+  OperationFailedError,
+  type OperationFailure,
+  PartialPassError,
+} from "./client/operation-errors.ts";
+export type { List, ListOptions, Page } from "./client/pages.ts";
+export type { PayloadMode } from "./client/payloads.ts";
 export type {
   AdamOptions,
   MuonOptions,
@@ -36,15 +66,22 @@ export type {
   Artifact,
   Checkpoint,
   LossResult,
+  OperationInfo,
   SampleResult,
   Sequence,
+  StatusError,
   Token,
   TopLogprobs,
 } from "./client/results.ts";
 export type { NumberRow, RoutedExperts, Sample, TokenRow } from "./client/sample.ts";
-export type { ForwardBackwardOptions, ForwardOptions, Session } from "./client/session.ts";
-export type { SessionInfo } from "./client/session-info.ts";
-export type { SessionOptions, SessionsApi } from "./client/sessions.ts";
+export type { ForwardBackwardOptions, ForwardOptions, Operations, Session } from "./client/session.ts";
+export type { SessionInfo, SessionStatus, SessionUpdate, StopOptions } from "./client/session-info.ts";
+export type { SessionListOptions, SessionsApi } from "./client/sessions.ts";
+export type { SessionOptions } from "./client/starting.ts";
+export type { OperationKind } from "./client/submission.ts";
+export type { Operation } from "./client/submit.ts";
+export type { ComputeConfig, SupportedModel } from "./client/supported-models.ts";
+export { StartError, type StartOptions, type StartProgress } from "./client/waiting.ts";
 export type { WireFormat } from "./client/wire.ts";
 export { type Batch, type BatchInput, type BatchOptions, createBatch } from "./engine/batch.ts";
 export { toFloat32 } from "./engine/bfloat16.ts";

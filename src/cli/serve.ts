@@ -1,7 +1,12 @@
 // `tokengrad serve`: the local trainer as a process of its own.
 import { Command, Option } from "commander";
-import { startLocalTrainer } from "../local/index.ts";
-import { wholeNumber } from "./numbers.ts";
+import {
+  type LocalTrainer,
+  type LocalTrainerOptions,
+  randomFaults,
+  startLocalTrainer,
+} from "../local/index.ts";
+import { share, wholeNumber } from "./numbers.ts";
 
 interface ServeFlags {
   readonly port: number;
@@ -18,7 +23,12 @@ interface ServeFlags {
   readonly seed: number;
   readonly threads?: number;
   readonly bodyLimit: number;
+  readonly faultRate: number;
+  readonly faultSeed: number;
 }
+
+/** What a shell reports of a process that a request to terminate has ended. */
+const TERMINATED = 143;
 
 export function serveCommand(): Command {
   return new Command("serve")
@@ -45,13 +55,15 @@ export function serveCommand(): Command {
     .option("--seed <number>", "seed of the initial weights", wholeNumber, 0)
     .option("--threads <number>", "threads of libtorch (default: the CPUs of this process)", wholeNumber)
     .option("--body-limit <bytes>", "largest request body", wholeNumber, 256 * 2 ** 20)
+    .option("--fault-rate <share>", "share of requests that go wrong, 0 to 1, to try out a client", share, 0)
+    .option("--fault-seed <number>", "seed of what goes wrong", wholeNumber, 0)
     .action(serve);
 }
 
 async function serve(flags: ServeFlags): Promise<void> {
   const { layers, width, heads, context, vocabulary, endOfText } = flags;
   const stopped = stopSignal();
-  const trainer = await startLocalTrainer({
+  const trainer = await start({
     model: {
       ...{ layers, width, heads, context, vocabulary, endOfText },
       seed: BigInt(flags.seed),
@@ -63,6 +75,7 @@ async function serve(flags: ServeFlags): Promise<void> {
     bodyLimitBytes: flags.bodyLimit,
     apiKey: flags.key,
     threads: flags.threads,
+    faults: flags.faultRate > 0 ? randomFaults(flags.faultRate, flags.faultSeed) : undefined,
   });
   process.stdout.write(
     [
@@ -73,13 +86,26 @@ async function serve(flags: ServeFlags): Promise<void> {
       "",
     ].join("\n"),
   );
-  await stopped;
+  const signal = await stopped;
   await trainer.close();
+  if (signal === "SIGTERM") process.exitCode = TERMINATED;
+}
+
+async function start(options: LocalTrainerOptions): Promise<LocalTrainer> {
+  try {
+    return await startLocalTrainer(options);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code !== "EADDRINUSE") throw error;
+    throw new Error(`${message}: something else listens there; choose another port with --port`, {
+      cause: error,
+    });
+  }
 }
 
 /** Resolves at the first Ctrl-C or request to terminate; a second one ends the process at once. */
-function stopSignal(): Promise<void> {
+function stopSignal(): Promise<"SIGINT" | "SIGTERM"> {
   return new Promise((resolve) => {
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve(signal));
   });
 }

@@ -3,7 +3,7 @@
 import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, InputError } from "../errors.ts";
-import { CallAbortedError, type Progress, TimeoutError } from "./errors.ts";
+import { type Attempt, CallAbortedError, type Progress, TimeoutError } from "./errors.ts";
 
 /** Options that every call takes. */
 export interface CallOptions {
@@ -15,6 +15,8 @@ export interface CallOptions {
 
 /** The longest delay that a timer of Node can hold, about 25 days; anything longer is no limit at all. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/** Failed attempts that are remembered; a server may be away for hours. */
+const REMEMBERED_ATTEMPTS = 50;
 
 export class Call implements Progress {
   readonly name: string;
@@ -24,6 +26,11 @@ export class Call implements Progress {
   operationId: string | undefined;
   /** The last failure that was waited out. */
   lastFailure: unknown;
+  /** Requests that failed, latest last; the oldest are forgotten. */
+  readonly failures: Attempt[] = [];
+  /** How many failed in all. */
+  failureCount = 0;
+  readonly #began = performance.now();
   readonly #controller = new AbortController();
   readonly #user: AbortSignal | undefined;
   readonly #timeoutMs: number;
@@ -34,6 +41,8 @@ export class Call implements Progress {
     this.name = name;
     this.#user = signal;
     this.#timeoutMs = timeoutMs;
+    // Every part of a call listens for its end; there may be many, and each lets go of it.
+    setMaxListeners(0, this.#controller.signal);
     if (signal?.aborted) this.#abort();
     if (signal !== undefined) {
       // Any number of calls may share a signal, and each lets go of it at its end: nothing leaks, so nothing to warn of.
@@ -48,16 +57,64 @@ export class Call implements Progress {
     return this.#controller.signal;
   }
 
+  /** Since the call began. @unit milliseconds */
+  get elapsedMs(): number {
+    return performance.now() - this.#began;
+  }
+
+  /** Until the time is up. @unit milliseconds */
+  get remainingMs(): number {
+    return this.#timeoutMs - this.elapsedMs;
+  }
+
+  /** Notes a failure that is waited out. */
+  failed(attempt: Attempt, error: unknown): void {
+    this.lastFailure = error;
+    this.failureCount++;
+    this.failures.push(attempt);
+    if (this.failures.length > REMEMBERED_ATTEMPTS) this.failures.shift();
+  }
+
   /** Throws if the call was stopped. */
   check(): void {
     if (!this.signal.aborted) return;
     if (this.#user?.aborted) throw new CallAbortedError(this.name, this, this.#user.reason);
-    throw new TimeoutError(this.name, this.#timeoutMs, this, this.lastFailure);
+    throw new TimeoutError(this.name, this.#timeoutMs, this);
   }
 
   /** Waits, or throws as soon as the call is stopped. @unit milliseconds */
   async pause(ms: number): Promise<void> {
     await delay(ms, undefined, { signal: this.signal });
+  }
+
+  /** Waits until `begin` calls back; throws as soon as the call is stopped, after `begin`'s own undoing. */
+  async waitFor(begin: (resolve: () => void) => () => void): Promise<void> {
+    this.check();
+    await new Promise<void>((resolve, reject) => {
+      const stop = () => {
+        giveUp();
+        reject(this.signal.reason);
+      };
+      const giveUp = begin(() => {
+        this.signal.removeEventListener("abort", stop);
+        resolve();
+      });
+      this.signal.addEventListener("abort", stop, { once: true });
+    });
+  }
+
+  /** Fires with the call's own signal, or when `limitMs` have passed; `end` must be called. @unit milliseconds */
+  limited(limitMs: number): { readonly signal: AbortSignal; readonly end: () => void } {
+    const controller = new AbortController();
+    const abort = () => controller.abort();
+    if (this.signal.aborted) abort();
+    this.signal.addEventListener("abort", abort, { once: true });
+    const timer = limitMs <= LONGEST_TIMER_MS ? setTimeout(abort, limitMs) : undefined;
+    const end = () => {
+      clearTimeout(timer);
+      this.signal.removeEventListener("abort", abort);
+    };
+    return { signal: controller.signal, end };
   }
 
   end(): void {

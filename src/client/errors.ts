@@ -1,6 +1,23 @@
-// Errors of the client: one class per way a call can fail, each with a stable code.
+// Errors of a call: stopped, out of time, without an answer, or with one that makes no sense.
 
 import { AbortError, TokengradError } from "../errors.ts";
+
+/** A request that failed and was waited out, or after which the call gave up. */
+export interface Attempt {
+  /** `METHOD url`, without the query of a storage address. */
+  readonly request: string;
+  /** When it ended, since the call began. @unit milliseconds */
+  readonly atMs: number;
+  /** HTTP status; undefined where no answer came. */
+  readonly status: number | undefined;
+  /** Whether the server may have done what it asked for. */
+  readonly mayHaveArrived: boolean;
+  /** Code and message of its error. */
+  readonly code: string;
+  readonly message: string;
+  /** The pause that followed; undefined where the call gave up. @unit milliseconds */
+  readonly pauseMs: number | undefined;
+}
 
 /** How far a call had come when it was stopped. */
 export interface Progress {
@@ -31,152 +48,66 @@ export class CallAbortedError extends AbortError implements Progress {
   }
 }
 
-/** A call had no result within its `timeoutMs`. `cause` is the last failure seen while waiting, if any. */
-export class TimeoutError extends TokengradError implements Progress {
-  readonly operationId: string | undefined;
-  readonly idempotencyKey: string | undefined;
+/** An error of a request or of the call around it. */
+export class ClientError extends TokengradError {
+  /** The attempts that failed before, latest last; of many, the last 50. */
+  attempts: readonly Attempt[] = [];
+  /** The key under which an operation was sent, where one was: repeating the same call with it applies nothing twice. */
+  idempotencyKey: string | undefined;
+}
 
-  constructor(call: string, timeoutMs: number, progress: Progress, cause: unknown) {
-    super("ERR_TIMEOUT", `${call}: no result within ${timeoutMs} ms${progressText(progress)}`, { cause });
+interface Unfinished extends Progress {
+  readonly failures: readonly Attempt[];
+  readonly failureCount: number;
+  readonly lastFailure: unknown;
+}
+
+/** A call had no result within its `timeoutMs`. `cause` is the last failure seen while waiting, if any. */
+export class TimeoutError extends ClientError implements Progress {
+  readonly operationId: string | undefined;
+
+  constructor(call: string, timeoutMs: number, progress: Unfinished) {
+    const { failures, failureCount, lastFailure } = progress;
+    const last = failures.at(-1);
+    const failed = last
+      ? `; ${failureCount} requests failed, the last with ${last.code}: ${last.message}`
+      : "";
+    super("ERR_TIMEOUT", `${call}: no result within ${timeoutMs} ms${progressText(progress)}${failed}`, {
+      cause: lastFailure,
+    });
+    this.attempts = [...failures];
     this.operationId = progress.operationId;
     this.idempotencyKey = progress.idempotencyKey;
   }
 }
 
-/** No answer came: refused, reset, or cut off in the middle. */
-export class ConnectionError extends TokengradError {
+/** No answer came: refused, reset, cut off in the middle, or not within the time for one request. */
+export class ConnectionError extends ClientError {
+  /** False where the request certainly never reached a server. */
+  readonly mayHaveArrived: boolean;
+
   constructor(message: string, cause: unknown) {
     super("ERR_CONNECTION", message, { cause });
+    this.mayHaveArrived = !NEVER_SENT.includes((cause as { code?: string } | undefined)?.code ?? "");
   }
 }
 
+const NEVER_SENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT"];
+
 /** The client was closed before or during the call. */
-export class ClientClosedError extends TokengradError {
+export class ClientClosedError extends ClientError {
   constructor() {
     super("ERR_CLIENT_CLOSED", "client: closed");
   }
 }
 
 /** An answer came that is not what the API promises: not JSON, cut off, or with a wrong or missing field. */
-export class ResponseError extends TokengradError {
-  constructor(message: string, options?: { cause?: unknown }) {
+export class ResponseError extends ClientError {
+  /** True where the answer was no JSON at all, as when it was cut off: asking again may help. */
+  readonly garbled: boolean;
+
+  constructor(message: string, options: { cause?: unknown; garbled?: boolean } = {}) {
     super("ERR_RESPONSE", message, options);
-  }
-}
-
-/** A scoring pass came back without log-probabilities; the batch may have been too large for the service. */
-export class NoLogprobsError extends TokengradError {
-  constructor(where: string) {
-    super(
-      "ERR_NO_LOGPROBS",
-      `output.loss_fn_outputs: expected one entry per sample, got none; score fewer samples at a time (${where})`,
-    );
-  }
-}
-
-/** What an unsuccessful HTTP answer said. */
-interface ApiErrorDetails {
-  readonly status: number;
-  readonly method: string;
-  readonly url: string;
-  /** The server's sentence. */
-  readonly message: string;
-  readonly serverCode: string | undefined;
-  readonly type: string | undefined;
-  readonly param: string | undefined;
-  readonly requestId: string | undefined;
-}
-
-/** The server answered with an HTTP status outside 200-299. */
-export class ApiError extends TokengradError {
-  /** HTTP status. */
-  readonly status: number;
-  readonly method: string;
-  readonly url: string;
-  /** `error.code` of the body, where given. */
-  readonly serverCode: string | undefined;
-  /** `error.type` of the body, where given. */
-  readonly type: string | undefined;
-  /** `error.param` of the body: the field at fault, where given. */
-  readonly param: string | undefined;
-  /** The `x-request-id` header, where given. */
-  readonly requestId: string | undefined;
-
-  constructor(code: string, details: ApiErrorDetails) {
-    super(code, `${details.status}: ${details.message} (${details.method} ${details.url})`);
-    this.status = details.status;
-    this.method = details.method;
-    this.url = details.url;
-    this.serverCode = details.serverCode;
-    this.type = details.type;
-    this.param = details.param;
-    this.requestId = details.requestId;
-  }
-}
-
-export class BadRequestError extends ApiError {}
-export class AuthenticationError extends ApiError {}
-export class PermissionDeniedError extends ApiError {}
-export class NotFoundError extends ApiError {}
-export class ConflictError extends ApiError {}
-export class UnprocessableEntityError extends ApiError {}
-export class RateLimitError extends ApiError {}
-export class ServerError extends ApiError {}
-
-const BY_STATUS: Readonly<Record<number, readonly [typeof ApiError, string]>> = {
-  400: [BadRequestError, "ERR_BAD_REQUEST"],
-  401: [AuthenticationError, "ERR_AUTHENTICATION"],
-  403: [PermissionDeniedError, "ERR_PERMISSION_DENIED"],
-  404: [NotFoundError, "ERR_NOT_FOUND"],
-  409: [ConflictError, "ERR_CONFLICT"],
-  422: [UnprocessableEntityError, "ERR_UNPROCESSABLE_ENTITY"],
-  429: [RateLimitError, "ERR_RATE_LIMIT"],
-};
-
-/** The error for an unsuccessful answer, of the class that its status stands for. */
-export function apiError(details: ApiErrorDetails): ApiError {
-  const other =
-    details.status >= 500 ? ([ServerError, "ERR_SERVER"] as const) : ([ApiError, "ERR_API"] as const);
-  const [Class, code] = BY_STATUS[details.status] ?? other;
-  return new Class(code, details);
-}
-
-/** Why an operation failed on the server, and whether the same operation may succeed when sent again. */
-const FAILURES = {
-  UNSPECIFIED: { retryable: false },
-  RESOURCE_EXHAUSTED: { retryable: true },
-  TIMEOUT: { retryable: true },
-  INTERNAL_ERROR: { retryable: false },
-  SESSION_NOT_ACTIVE: { retryable: false },
-  INVALID_INPUT: { retryable: false },
-  NON_FINITE_LOSS: { retryable: false },
-} as const;
-
-export type OperationFailure = keyof typeof FAILURES;
-
-/** The server accepted an operation and then failed it. Its code is `ERR_OPERATION_` and the reason. */
-export class OperationFailedError extends TokengradError {
-  readonly operationId: string;
-  readonly kind: string;
-  readonly reason: OperationFailure;
-  /** True where the same operation may succeed later, under a new idempotency key. */
-  readonly retryable: boolean;
-
-  constructor(
-    kind: string,
-    operationId: string,
-    serverCode: string | undefined,
-    message: string | undefined,
-  ) {
-    const named = serverCode?.replace("TRAINING_OPERATION_ERROR_CODE_", "") ?? "UNSPECIFIED";
-    const reason = Object.hasOwn(FAILURES, named) ? (named as OperationFailure) : "UNSPECIFIED";
-    super(
-      `ERR_OPERATION_${reason}`,
-      `${kind}: operation ${operationId} failed with ${named}${message ? `: ${message}` : ""}`,
-    );
-    this.operationId = operationId;
-    this.kind = kind;
-    this.reason = reason;
-    this.retryable = FAILURES[reason].retryable;
+    this.garbled = options.garbled ?? false;
   }
 }

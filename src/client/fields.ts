@@ -83,6 +83,15 @@ export const choice =
     throw new InputError(path, `expected ${names.map((n) => `"${n}"`).join(" or ")}, got ${describe(value)}`);
   };
 
+/** An array of `names`, each as by `choice`. */
+export const choices = (prefix: string, names: readonly string[]): Rule => {
+  const one = choice(prefix, names);
+  return (path, value) => {
+    if (!Array.isArray(value)) throw new InputError(path, `expected an array, got ${describe(value)}`);
+    return value.map((item, index) => one(`${path}[${index}]`, item));
+  };
+};
+
 /** An object of its own. */
 export const group =
   (rules: Rules): Rule =>

@@ -71,10 +71,18 @@ export interface LossPlan {
   readonly inputs: string | undefined;
   /** Whether the wire format `loss_inputs` knows the loss. */
   readonly inLossInputs: boolean;
+  /** Whether the loss of a batch is the sum of the losses of its parts. */
+  readonly isSum: boolean;
 }
 
 /** Gradients come with the request: only targets and weights are sent. */
-export const CUSTOM: LossPlan = { wire: undefined, rows: ["weights"], inputs: undefined, inLossInputs: true };
+export const CUSTOM: LossPlan = {
+  wire: undefined,
+  rows: ["weights"],
+  inputs: undefined,
+  inLossInputs: true,
+  isSum: true,
+};
 
 export function planLoss(loss: LossConfig): LossPlan {
   const { type, ...options } = (loss ?? {}) as LossConfig;
@@ -88,5 +96,5 @@ export function planLoss(loss: LossConfig): LossPlan {
   const rows: NumberRowName[] = ["weights"];
   if (type !== "cross_entropy") rows.push("advantages", "logprobs");
   if (type === "grpo" && Number(params.beta ?? 0) > 0) rows.push("referenceLogprobs");
-  return { wire, rows, inputs: row.inputs, inLossInputs: type !== "dppo" };
+  return { wire, rows, inputs: row.inputs, inLossInputs: type !== "dppo", isSum: type === "cross_entropy" };
 }

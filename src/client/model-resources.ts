@@ -2,11 +2,15 @@
 
 import type { Answer } from "./answer.ts";
 import { jsonBody } from "./body.ts";
-import { type CallOptions, runCall } from "./call.ts";
-import { choice, flag, group, integer, type Rules, text, wireFields } from "./fields.ts";
-import type { Core } from "./operation.ts";
-import { statusError } from "./results.ts";
+import { type Call, type CallOptions, runCall } from "./call.ts";
+import type { Core } from "./core.ts";
+import { choice, choices, flag, group, integer, type Rules, text, wireFields } from "./fields.ts";
+import { OpenResources } from "./open-resources.ts";
+import { List, type ListOptions } from "./pages.ts";
+import { type StatusError, statusError } from "./results.ts";
+import type { Request } from "./sender.ts";
 import { pathSegment } from "./transport.ts";
+import { type StartOptions, startAndWait } from "./waiting.ts";
 
 export interface ModelResourcesOptions {
   /** Name of a supported model. */
@@ -35,7 +39,7 @@ export interface ModelResources {
   readonly id: string;
   readonly baseModel: string;
   readonly baseWeightsRef: string | undefined;
-  readonly status: "PENDING" | "CREATING" | "READY" | "ERROR" | "STOPPED" | "STOPPING" | (string & {});
+  readonly status: ModelResourcesStatus | (string & {});
   /** Place in the queue while PENDING. */
   readonly queuePosition: number | undefined;
   readonly gpuType: string | undefined;
@@ -46,10 +50,28 @@ export interface ModelResources {
   /** RFC 3339 times. */
   readonly createdAt: string | undefined;
   readonly updatedAt: string | undefined;
+  /** When it stops if nothing uses it before; set while READY. Every operation moves it on. */
   readonly expiresAt: string | undefined;
   readonly createdBy: string | undefined;
-  readonly error: { readonly code: string | undefined; readonly message: string | undefined } | undefined;
+  readonly error: StatusError | undefined;
 }
+
+export interface ModelResourcesListOptions extends ListOptions {
+  readonly status?: readonly ModelResourcesStatus[] | undefined;
+  /** Id of a user, or `me`. */
+  readonly createdBy?: string | undefined;
+}
+
+/** What resources cost while they are READY. */
+export interface Cost {
+  /** ISO 4217. */
+  readonly currency: string;
+  readonly pricePerHour: number;
+}
+
+export type ModelResourcesStatus = (typeof STATUSES)[number];
+
+const STATUSES = ["PENDING", "CREATING", "READY", "ERROR", "STOPPED", "STOPPING"] as const;
 
 const RULES: Rules = {
   baseModel: text,
@@ -63,6 +85,13 @@ const RULES: Rules = {
   inactiveTimeoutSeconds: integer(300, 86_400),
 };
 
+const LIST: Rules = {
+  after: text,
+  createdBy: text,
+  limit: integer(1, 100),
+  status: choices("MODEL_RESOURCES_STATUS_", STATUSES),
+};
+
 const PATH = "/rl/model-resources";
 
 export class ModelResourcesApi {
@@ -74,20 +103,38 @@ export class ModelResourcesApi {
 
   /** Asks for a resource. The answer comes at once; on the service it becomes READY some time later. */
   async start(resource: ModelResourcesOptions, options: CallOptions = {}): Promise<ModelResources> {
-    const { inactive_timeout_seconds: inactive_timeout, ...rest } = wireFields(
-      "modelResources.start",
-      resource,
-      RULES,
-      ["baseModel"],
-    );
-    return this.#post("modelResources.start", PATH, options, { ...rest, inactive_timeout });
+    return this.#ask("modelResources.start", creation("modelResources.start", resource), options);
+  }
+
+  /**
+   * Asks for a resource and waits until it is READY, by default without a time limit. If anything fails after its
+   * creation, it is stopped; so it is at the end of the scope of `await using`.
+   *
+   * @throws {StartError} if it ends in another state.
+   */
+  async open(resource: ModelResourcesOptions, options: StartOptions = {}): Promise<OpenResources> {
+    const name = "modelResources.open";
+    const request = creation(name, resource);
+    const send = async (call: Call, asked: Request) =>
+      modelResources(await this.#core.sender.send(asked, call));
+    const found = await startAndWait(this.#core, name, options, Infinity, {
+      what: "model resources",
+      ready: "READY",
+      onTheWay: ["PENDING", "CREATING"],
+      create: (call) => send(call, request),
+      look: (id, call) => send(call, { method: "GET", path: `${PATH}/${pathSegment(`${name}.id`, id)}` }),
+      stop: (id) => this.stop(id, { force: true }),
+    });
+    return new OpenResources(this.#core, this, found);
   }
 
   async get(id: string, options: CallOptions = {}): Promise<ModelResources> {
-    const path = `${PATH}/${pathSegment("modelResources.get.id", id)}`;
-    return runCall("modelResources.get", options, this.#core.timeoutMs, async (call) =>
-      modelResources(await this.#core.transport.send({ method: "GET", path }, call)),
-    );
+    return this.#ask("modelResources.get", { method: "GET", path: path("get", id) }, options);
+  }
+
+  /** All resources of the project, newest first. */
+  list(options: ModelResourcesListOptions = {}): List<ModelResources> {
+    return new List(this.#core, "modelResources.list", PATH, options, LIST, modelResources);
   }
 
   /** Stops a resource. While sessions are active it fails unless `force` is set, which stops them too. */
@@ -95,22 +142,49 @@ export class ModelResourcesApi {
     id: string,
     options: CallOptions & { readonly force?: boolean | undefined } = {},
   ): Promise<ModelResources> {
-    const path = `${PATH}/${pathSegment("modelResources.stop.id", id)}/stop${options.force ? "?force=true" : ""}`;
-    return this.#post("modelResources.stop", path, options);
-  }
-
-  #post(
-    name: string,
-    path: string,
-    options: CallOptions,
-    body?: Record<string, unknown>,
-  ): Promise<ModelResources> {
-    return runCall(name, options, this.#core.timeoutMs, async (call) =>
-      modelResources(
-        await this.#core.transport.send({ method: "POST", path, body: body && jsonBody(body) }, call),
-      ),
+    const query = options.force ? "?force=true" : "";
+    return this.#ask(
+      "modelResources.stop",
+      { method: "POST", path: `${path("stop", id)}/stop${query}` },
+      options,
     );
   }
+
+  /** Keeps a resource for at least `seconds` from now; never moves the end of its time to an earlier one. */
+  async extendExpiry(id: string, seconds: number, options: CallOptions = {}): Promise<ModelResources> {
+    const name = "modelResources.extendExpiry";
+    const body = jsonBody(wireFields(name, { seconds }, { seconds: integer(1) }));
+    const request = { method: "POST", path: `${path("extendExpiry", id)}/extend-expiry`, body } as const;
+    return this.#ask(name, request, options);
+  }
+
+  /** What such a resource would cost. Creates nothing. */
+  async estimateCost(resource: ModelResourcesOptions, options: CallOptions = {}): Promise<Cost> {
+    const name = "modelResources.estimateCost";
+    const { once: _, ...request } = creation(name, resource);
+    return runCall(name, options, this.#core.timeoutMs, async (call) => {
+      const answer = await this.#core.sender.send({ ...request, path: `${PATH}/estimate-cost` }, call);
+      return {
+        currency: answer.at("currency").string(),
+        pricePerHour: answer.at("price_per_hour").number(),
+      };
+    });
+  }
+
+  #ask(name: string, request: Request, options: CallOptions): Promise<ModelResources> {
+    return runCall(name, options, this.#core.timeoutMs, async (call) =>
+      modelResources(await this.#core.sender.send(request, call)),
+    );
+  }
+}
+
+const path = (method: string, id: string) => `${PATH}/${pathSegment(`modelResources.${method}.id`, id)}`;
+
+/** The request that creates a resource; it has no key, so that a repeat might create a second one. */
+function creation(name: string, resource: ModelResourcesOptions): Request {
+  const fields = wireFields(name, resource, RULES, ["baseModel"]);
+  const { inactive_timeout_seconds: inactive_timeout, ...rest } = fields;
+  return { method: "POST", path: PATH, body: jsonBody({ ...rest, inactive_timeout }), once: true };
 }
 
 function modelResources(given: Answer): ModelResources {

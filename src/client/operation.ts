@@ -1,167 +1,170 @@
-// Runs one operation of a session: submit it once, then ask for its result until it is there.
+// Runs an operation of a session to its end: in its turn, submitted once, asked for until it is there.
 
 import { randomUUID } from "node:crypto";
 import { InputError } from "../errors.ts";
-import { Answer } from "./answer.ts";
-import type { Body } from "./body.ts";
+import type { Answer } from "./answer.ts";
+import { ApiError } from "./api-errors.ts";
 import { type Call, type CallOptions, runCall } from "./call.ts";
+import { halves, type Range } from "./chunks.ts";
+import type { SessionContext } from "./core.ts";
+import { CallAbortedError, ClientClosedError, ClientError, TimeoutError } from "./errors.ts";
 import {
-  ApiError,
-  BadRequestError,
-  ConnectionError,
+  AmbiguousStepError,
+  NoLogprobsError,
+  NotSentError,
   OperationFailedError,
-  UnprocessableEntityError,
-} from "./errors.ts";
-import { checkHeader, pathSegment, type Transport } from "./transport.ts";
-import { moreTelling, type Refusal, type WireFormat, type WireFormatChoice } from "./wire.ts";
-
-export type OperationKind =
-  | "forward-backward"
-  | "custom-forward-backward"
-  | "optim-step"
-  | "weights-sync"
-  | "sample"
-  | "inference-checkpoint"
-  | "training-checkpoint";
-
-/** An operation that the service has taken. */
-export interface Operation {
-  readonly id: string;
-  readonly kind: OperationKind;
-  /** The key under which it was sent; sending the same body with it again gives the same operation. */
-  readonly idempotencyKey: string;
-}
+  PartialPassError,
+} from "./operation-errors.ts";
+import { resultOf } from "./poll.ts";
+import { mayHaveArrived } from "./retry.ts";
+import type { Submission } from "./submission.ts";
+import { type Accepted, type Operation, submit } from "./submit.ts";
+import { checkHeader } from "./transport.ts";
 
 export interface OperationOptions extends CallOptions {
-  /** Key of this operation, for a caller that repeats it itself; made anew for each call by default. */
+  /**
+   * Key of this operation, for a caller that repeats it itself; made anew for each call by default. A batch that goes
+   * out in parts has a key for each, which begins with this one.
+   */
   readonly idempotencyKey?: string | undefined;
 }
 
-/** What a client shares with its sessions. */
-export interface Core {
-  readonly transport: Transport;
-  readonly wireFormat: WireFormatChoice;
-  /** Default for `timeoutMs` of a call. @unit milliseconds */
-  readonly timeoutMs: number;
-  /** The longest pause between two looks at an operation. @unit milliseconds */
-  readonly pollIntervalMs: number;
-}
-
-/** The body of an operation, made when it is sent. */
-export interface Submission {
-  readonly kind: OperationKind;
-  /** The formats to try, best first. */
-  readonly formats: readonly WireFormat[];
-  body(call: Call, format: WireFormat): Body | undefined | Promise<Body | undefined>;
-}
-
+/** An operation's output, with the items that it is about. */
 export interface Finished {
   readonly output: Answer;
-  readonly operation: Operation;
+  readonly range: Range;
 }
 
-const FIRST_PAUSE_MS = 10;
-const PAUSE_GROWTH = 1.5;
+/** What a call gives of the operations that it became. */
+export interface Done<T> {
+  /** One result for each operation, in the order of their items. */
+  readonly parts: readonly T[];
+  /** The last of the operations; most calls are a single one. */
+  readonly operation: Operation;
+  readonly operations: readonly Operation[];
+}
 
-/** Statuses that mean "not ready yet" while waiting; so does a failed connection. */
-const TRANSIENT_STATUSES: readonly number[] = [408, 409, 429];
-
+/** Runs a submission, in one operation or in as many as its size needs; `read` takes the output of each. */
 export async function runOperation<T>(
-  core: Core,
-  sessionPath: string,
+  context: SessionContext,
   submission: Submission,
   options: OperationOptions,
-  finish: (finished: Finished) => T,
-): Promise<T> {
-  const { kind } = submission;
-  return runCall(kind, options, core.timeoutMs, async (call) => {
-    const path = `${sessionPath}/operations/${kind}`;
-    const submitted = await submit(core, path, submission, options.idempotencyKey, call);
-    const operation = { id: submitted.at("id").string(), kind, idempotencyKey: call.idempotencyKey! };
-    call.operationId = operation.id;
-    const output = outputOf(submitted, operation) ?? (await poll(core, path, operation, call));
-    return finish({ output, operation });
-  });
-}
-
-async function submit(
-  core: Core,
-  path: string,
-  submission: Submission,
-  givenKey: string | undefined,
-  call: Call,
-): Promise<Answer> {
-  if (givenKey === "")
-    throw new InputError(`${submission.kind}.idempotencyKey`, "expected a key, got an empty string");
-  if (givenKey !== undefined) checkHeader(`${submission.kind}.idempotencyKey`, "idempotency-key", givenKey);
-  let refusal: Refusal | undefined;
-  for (const format of submission.formats) {
-    const body = await submission.body(call, format);
-    // Another format is another body, and a key stands for one body only.
-    const idempotencyKey =
-      givenKey === undefined ? randomUUID() : refusal ? `${givenKey}-${format}` : givenKey;
-    call.idempotencyKey = idempotencyKey;
-    try {
-      const answer = await core.transport.send({ method: "POST", path, body, idempotencyKey }, call);
-      if (submission.formats.length > 1) core.wireFormat.remember(format);
-      return answer;
-    } catch (error) {
-      if (!(error instanceof BadRequestError || error instanceof UnprocessableEntityError)) throw error;
-      call.idempotencyKey = undefined;
-      if (refusal !== undefined) throw moreTelling(refusal, { error, format });
-      refusal = { error, format };
-    }
-  }
-  throw refusal!.error;
-}
-
-async function poll(core: Core, path: string, operation: Operation, call: Call): Promise<Answer> {
-  const request = { method: "GET", path: `${path}/${pathSegment("operation.id", operation.id)}` } as const;
-  for (let longest = FIRST_PAUSE_MS; ; longest *= PAUSE_GROWTH) {
-    try {
-      const output = outputOf(await core.transport.send(request, call), operation);
-      if (output !== undefined) return output;
-    } catch (error) {
-      call.check();
-      if (!isTransient(error)) throw error;
-      call.lastFailure = error;
-    }
-    longest = Math.min(longest, core.pollIntervalMs);
-    await call.pause(longest * (0.5 + Math.random() / 2));
+  read: (finished: Finished) => T,
+): Promise<Done<T>> {
+  const { core } = context;
+  const { kind, count, effect } = submission;
+  const key = checkKey(kind, options.idempotencyKey) ?? randomUUID();
+  const accepted: Accepted[] = [];
+  const event = { kind, sessionId: context.id, items: count, operationIds: [] as string[] };
+  const run = async (call: Call) =>
+    context.order.run(effect, call, async (turn) => {
+      const pass = new Pass(context, submission, key, call, accepted, read);
+      await pass.submit({ from: 0, to: count });
+      if (!submission.holdsTurn) turn.done();
+      return pass.finish();
+    });
+  try {
+    return await core.observer.operation(event, async () => {
+      try {
+        return await runCall(kind, options, core.timeoutMs, run);
+      } finally {
+        event.operationIds.push(...accepted.map(({ operation }) => operation.id));
+      }
+    });
+  } catch (error) {
+    throw explained(error as Error, submission, key, accepted);
   }
 }
 
-function isTransient(error: unknown): boolean {
-  if (error instanceof ConnectionError) return true;
-  return error instanceof ApiError && (error.status >= 500 || TRANSIENT_STATUSES.includes(error.status));
-}
+/** One run of a submission. */
+class Pass<T> {
+  readonly #context: SessionContext;
+  readonly #submission: Submission;
+  readonly #key: string;
+  readonly #call: Call;
+  readonly #accepted: Accepted[];
+  readonly #read: (finished: Finished) => T;
 
-/** The output of a completed operation, undefined while it goes on; throws where it failed. */
-function outputOf(answer: Answer, { id, kind }: Operation): Answer | undefined {
-  const status = answer.at("status");
-  switch (status.word<string>("TRAINING_OPERATION_STATUS_")) {
-    case "COMPLETED":
-      return outputMember(answer, kind);
-    case "FAILED": {
-      const error = answer.maybe("error");
-      throw new OperationFailedError(
-        kind,
-        id,
-        error?.maybe("code")?.string(),
-        error?.maybe("message")?.string(),
-      );
+  constructor(
+    context: SessionContext,
+    submission: Submission,
+    key: string,
+    call: Call,
+    accepted: Accepted[],
+    read: (finished: Finished) => T,
+  ) {
+    this.#context = context;
+    this.#submission = submission;
+    this.#key = key;
+    this.#call = call;
+    this.#accepted = accepted;
+    this.#read = read;
+  }
+
+  submit(range: Range): Promise<void> {
+    return submit(this.#context, this.#submission, range, this.#key, this.#call, this.#accepted);
+  }
+
+  async finish(): Promise<Done<T>> {
+    const parts: T[] = [];
+    const operations: Operation[] = [];
+    for (let next = this.#accepted[0]; next !== undefined; next = this.#accepted[operations.length]) {
+      try {
+        const output = await resultOf(this.#context, next, this.#call);
+        const whole = await this.#context.channel.resolve(output, this.#call);
+        parts.push(this.#read({ output: whole, range: next.range }));
+        operations.push(next.operation);
+      } catch (error) {
+        await this.#smaller(operations.length, error);
+      }
     }
-    case "UNSPECIFIED":
-    case "PENDING":
-    case "RUNNING":
-      return undefined;
-    default:
-      return status.fail("the status of an operation");
+    return { parts, operations, operation: operations.at(-1)! };
+  }
+
+  /** Puts halves in the place of a scoring pass that was too much for the service. */
+  async #smaller(index: number, error: unknown): Promise<void> {
+    const tooMuch =
+      error instanceof NoLogprobsError ||
+      (error instanceof OperationFailedError && error.reason === "RESOURCE_EXHAUSTED");
+    const { divisible, effect } = this.#submission;
+    const parts = tooMuch && divisible && effect === "reads" && halves(this.#accepted[index]!.range);
+    if (!parts) throw error;
+    const behind = this.#accepted.splice(index).slice(1);
+    for (const range of parts) await this.submit(range);
+    this.#accepted.push(...behind);
   }
 }
 
-/** A custom pass has nothing to say, so only its output may be missing. */
-function outputMember(answer: Answer, kind: OperationKind): Answer {
-  if (kind !== "custom-forward-backward") return answer.at("output");
-  return answer.maybe("output") ?? new Answer({}, "output", answer.request);
+function checkKey(kind: string, key: string | undefined): string | undefined {
+  if (key === "") throw new InputError(`${kind}.idempotencyKey`, "expected a key, got an empty string");
+  if (key !== undefined) checkHeader(`${kind}.idempotencyKey`, "idempotency-key", key);
+  return key;
+}
+
+/** The caller ended it, or it never began. */
+const STOPPED = [CallAbortedError, ClientClosedError, NotSentError];
+
+/** The error that says what became of the operation: a failed request alone does not tell it. */
+function explained(error: Error, submission: Submission, key: string, accepted: readonly Accepted[]): Error {
+  if (submission.effect !== "changes") return error;
+  if (STOPPED.some((Class) => error instanceof Class)) return error;
+  const known = accepted[0];
+  if (submission.kind === "optim-step") {
+    const lost = known === undefined && error instanceof ClientError && isUncertain(error);
+    // The service no longer knows an operation that it had accepted.
+    const forgotten = known !== undefined && error instanceof ApiError && [404, 410].includes(error.status);
+    return lost || forgotten ? new AmbiguousStepError(key, known?.operation.id, error) : error;
+  }
+  const partial = known !== undefined && known.range.to < submission.count;
+  if (!partial) return error;
+  const ids = accepted.map(({ operation }) => operation.id);
+  const failed = error instanceof OperationFailedError ? ids.indexOf(error.operationId) : -1;
+  const done = failed >= 0 ? accepted[failed]!.range.from : accepted.at(-1)!.range.to;
+  return new PartialPassError(done, submission.count, ids, key, error);
+}
+
+/** Whether one of the requests behind the error may have done its work. */
+function isUncertain(error: ClientError): boolean {
+  if (error instanceof TimeoutError) return error.idempotencyKey !== undefined;
+  return mayHaveArrived(error) || error.attempts.some(({ mayHaveArrived }) => mayHaveArrived);
 }

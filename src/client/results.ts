@@ -1,8 +1,9 @@
 // What the operations give back, read from their outputs.
 
 import type { Answer } from "./answer.ts";
-import { NoLogprobsError } from "./errors.ts";
+import { NoLogprobsError } from "./operation-errors.ts";
 import type { Sample } from "./sample.ts";
+import type { OperationKind } from "./submission.ts";
 
 /** A token id: a plain number, or a BigInt beyond 2^53 - 1. */
 export type Token = number | bigint;
@@ -55,6 +56,34 @@ export interface Checkpoint {
   readonly step: number;
   /** What the checkpoint was registered as: `model` and `adapter`, or `training` for a training checkpoint. */
   readonly registration: Readonly<Partial<Record<"adapter" | "model" | "training", Artifact>>>;
+}
+
+/** An operation as one look finds it. */
+export interface OperationInfo {
+  readonly id: string;
+  readonly kind: OperationKind;
+  readonly status: "PENDING" | "RUNNING" | "COMPLETED" | "FAILED" | (string & {});
+  /** Its output as the API words it, where completed; large members may be a `payload_id`. */
+  readonly output: Readonly<Record<string, unknown>> | undefined;
+  readonly error: StatusError | undefined;
+}
+
+/** Why a resource, a session or an operation failed. */
+export interface StatusError {
+  readonly code: string | undefined;
+  readonly message: string | undefined;
+  /** RFC 3339 time, where given. */
+  readonly occurredAt: string | undefined;
+}
+
+export function operationInfo(given: Answer, kind: OperationKind): OperationInfo {
+  return {
+    id: given.at("id").string(),
+    kind,
+    status: given.at("status").word("TRAINING_OPERATION_STATUS_"),
+    output: given.maybe("output")?.object(),
+    error: statusError(given.maybe("error"), "TRAINING_OPERATION_ERROR_CODE_"),
+  };
 }
 
 export function lossResult(output: Answer): LossResult {
@@ -142,10 +171,12 @@ function floats(given: Answer | undefined): Float32Array | undefined {
 export function checkpoint(given: Answer): Checkpoint {
   const registration: Partial<Record<"adapter" | "model" | "training", Artifact>> = {};
   const registered = given.maybe("registration");
+  const inference = given.maybe("inference_registration") ?? registered;
+  const training = given.maybe("training_registration") ?? (registered?.maybe("id") && registered);
   for (const [name, artifact] of [
-    ["adapter", registered?.maybe("adapter")],
-    ["model", registered?.maybe("model")],
-    ["training", registered?.maybe("id") && registered],
+    ["adapter", inference?.maybe("adapter")],
+    ["model", inference?.maybe("model")],
+    ["training", training],
   ] as const) {
     if (artifact === undefined) continue;
     registration[name] = {
@@ -161,9 +192,12 @@ export function checkpoint(given: Answer): Checkpoint {
   };
 }
 
-/** Why a resource or a session is in status ERROR. */
-export function statusError(given: Answer | undefined, prefix: string) {
+export function statusError(given: Answer | undefined, prefix: string): StatusError | undefined {
   return (
-    given && { code: given.maybe("code")?.word<string>(prefix), message: given.maybe("message")?.string() }
+    given && {
+      code: given.maybe("code")?.word<string>(prefix),
+      message: given.maybe("message")?.string(),
+      occurredAt: given.maybe("occurred_at")?.string(),
+    }
   );
 }

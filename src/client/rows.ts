@@ -11,6 +11,8 @@ export interface Place {
   readonly sample: number;
 }
 
+/** A gradient where `weights` are 0 would be thrown away without a word. */
+const IGNORED = "0, since the service ignores gradients where the weight is 0";
 const LARGEST_FLOAT32 = 2 ** 128 - 2 ** 104;
 const LARGEST_INT64 = 2n ** 63n - 1n;
 
@@ -46,9 +48,15 @@ function integerOf(token: unknown): bigint | undefined {
   return typeof token === "string" && /^\d{1,19}$/.test(token) ? BigInt(token) : undefined;
 }
 
-export function writeFloats(writer: BodyWriter, row: NumberRow, place: Place): Promise<void> {
+export function writeFloats(
+  writer: BodyWriter,
+  row: NumberRow,
+  place: Place,
+  weights?: NumberRow,
+): Promise<void> {
   return writer.array(row.length, (position) => {
     const value: unknown = row[position];
+    if (value !== 0 && weights?.[position] === 0) return refuse(place, position, IGNORED, value);
     if (typeof value !== "number" || !Number.isFinite(value)) {
       return refuse(place, position, "a finite number", value);
     }
@@ -74,12 +82,20 @@ export function writeWeights(writer: BodyWriter, row: NumberRow, place: Place): 
 }
 
 /** `row` holds the bits of each bfloat16. */
-export function writeBfloat16(writer: BodyWriter, row: NumberRow, place: Place): Promise<void> {
+export function writeBfloat16(
+  writer: BodyWriter,
+  row: NumberRow,
+  place: Place,
+  weights?: NumberRow,
+): Promise<void> {
   return writer.array(row.length, (position) => {
     const bits = row[position]!;
     if ((bits & 0x7f80) === 0x7f80) {
       const value = bits & 0x7f ? Number.NaN : bits & 0x8000 ? -Infinity : Infinity;
       return refuse(place, position, "a finite number", value);
+    }
+    if ((bits & 0x7fff) !== 0 && weights?.[position] === 0) {
+      return refuse(place, position, IGNORED, Number(bfloat16Text(bits)));
     }
     return bfloat16Text(bits);
   });

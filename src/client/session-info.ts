@@ -1,16 +1,23 @@
 // What the service tells of a training session, and the calls that ask for it.
 
 import type { Answer } from "./answer.ts";
+import { jsonBody } from "./body.ts";
 import { type CallOptions, runCall } from "./call.ts";
-import type { Core } from "./operation.ts";
-import { type Checkpoint, checkpoint, statusError } from "./results.ts";
-import { pathSegment, type Request } from "./transport.ts";
+import type { Core } from "./core.ts";
+import { type Rules, record, text, wireFields } from "./fields.ts";
+import { type Checkpoint, checkpoint, type StatusError, statusError } from "./results.ts";
+import type { Request } from "./sender.ts";
+import { pathSegment } from "./transport.ts";
+
+export const SESSION_STATUSES = ["CREATING", "RUNNING", "STOPPED", "STOPPING", "ERROR", "EXPIRED"] as const;
+
+export type SessionStatus = (typeof SESSION_STATUSES)[number];
 
 export interface SessionInfo {
   readonly id: string;
   readonly modelResourcesId: string;
   readonly baseModel: string;
-  readonly status: "CREATING" | "RUNNING" | "STOPPED" | "STOPPING" | "ERROR" | "EXPIRED" | (string & {});
+  readonly status: SessionStatus | (string & {});
   /** Optimizer steps taken. */
   readonly step: number;
   readonly displayName: string | undefined;
@@ -31,8 +38,20 @@ export interface SessionInfo {
     | undefined;
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly resumeFromCheckpointId: string | undefined;
-  readonly error: { readonly code: string | undefined; readonly message: string | undefined } | undefined;
+  /** As the service words it: `rank`, `alpha`, `dropout`, `seed`, `train_unembed`; undefined for a session over all weights. */
+  readonly loraConfig: Readonly<Record<string, unknown>> | undefined;
+  readonly error: StatusError | undefined;
 }
+
+/** What may be changed of a session. What is left out stays, an empty string clears. */
+export interface SessionUpdate {
+  /** At most 128 characters. */
+  readonly displayName?: string | undefined;
+  /** Such as `{ wandb: { run_name: "…" } }`. */
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
+}
+
+const UPDATE: Rules = { displayName: text, metadata: record };
 
 export const SESSIONS_PATH = "/rl/training-sessions";
 
@@ -48,17 +67,46 @@ export function askForSession(
   options: CallOptions,
 ): Promise<SessionInfo> {
   return runCall(name, options, core.timeoutMs, async (call) =>
-    sessionInfo(await core.transport.send(request, call)),
+    sessionInfo(await core.sender.send(request, call)),
   );
 }
 
 export const getSession = (core: Core, id: string, options: CallOptions): Promise<SessionInfo> =>
   askForSession(core, "sessions.get", { method: "GET", path: sessionPath(id) }, options);
 
-export const stopSession = (core: Core, id: string, options: CallOptions): Promise<SessionInfo> =>
-  askForSession(core, "sessions.stop", { method: "POST", path: `${sessionPath(id)}/stop` }, options);
+export interface StopOptions extends CallOptions {
+  /** Resolves when the session is over, which frees its place on the resource, and not when it begins to stop. */
+  readonly wait?: boolean | undefined;
+}
 
-function sessionInfo(given: Answer): SessionInfo {
+/** States in which a session still holds its place. */
+const HOLDING: readonly string[] = ["CREATING", "RUNNING", "STOPPING"];
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 2000;
+
+export function stopSession(core: Core, id: string, options: StopOptions): Promise<SessionInfo> {
+  const path = sessionPath(id);
+  return runCall("sessions.stop", options, core.timeoutMs, async (call) => {
+    let found = sessionInfo(await core.sender.send({ method: "POST", path: `${path}/stop` }, call));
+    for (let pauseMs = FIRST_PAUSE_MS; options.wait && HOLDING.includes(found.status); pauseMs *= 2) {
+      await call.pause(Math.min(pauseMs, LONGEST_PAUSE_MS));
+      found = sessionInfo(await core.sender.send({ method: "GET", path }, call));
+    }
+    return found;
+  });
+}
+
+export function updateSession(
+  core: Core,
+  id: string,
+  changes: SessionUpdate,
+  options: CallOptions,
+): Promise<SessionInfo> {
+  const body = jsonBody(wireFields("sessions.update", changes, UPDATE));
+  return askForSession(core, "sessions.update", { method: "PATCH", path: sessionPath(id), body }, options);
+}
+
+export function sessionInfo(given: Answer): SessionInfo {
   const policy = given.maybe("policy_state");
   return {
     id: given.at("id").string(),
@@ -80,6 +128,7 @@ function sessionInfo(given: Answer): SessionInfo {
     },
     metadata: given.maybe("metadata")?.object() ?? {},
     resumeFromCheckpointId: given.maybe("resume_from_checkpoint_id")?.string(),
+    loraConfig: given.maybe("lora_config")?.object(),
     error: statusError(given.maybe("error"), "TRAINING_SESSION_ERROR_CODE_"),
   };
 }

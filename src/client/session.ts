@@ -1,17 +1,14 @@
 // A training session: the operations that score, train, publish and sample.
 
-import { InputError } from "../errors.ts";
-import { type Body, BodyWriter, jsonBody } from "./body.ts";
-import type { Call, CallOptions } from "./call.ts";
-import { checkGradients, type GradientsLike } from "./gradients.ts";
-import { CUSTOM, type LossConfig, type LossPlan, planLoss } from "./loss.ts";
-import {
-  type Core,
-  type Finished,
-  type Operation,
-  type OperationOptions,
-  runOperation,
-} from "./operation.ts";
+import { type CallOptions, runCall } from "./call.ts";
+import type { Core, SessionContext } from "./core.ts";
+import type { GradientsLike } from "./gradients.ts";
+import { type LossConfig, planLoss } from "./loss.ts";
+import { type Done, type Finished, type OperationOptions, runOperation } from "./operation.ts";
+import { SessionOrder } from "./order.ts";
+import { customPass, lossPass, samplePass, smallPass } from "./passes.ts";
+import { PayloadChannel } from "./payloads.ts";
+import { operationRequest } from "./poll.ts";
 import {
   type OptimizerOptions,
   optimStepFields,
@@ -26,12 +23,23 @@ import {
   type LossResult,
   logprobRows,
   lossResult,
+  type OperationInfo,
+  operationInfo,
   type SampleResult,
   sampleResults,
 } from "./results.ts";
-import { checkSamples, checkTokens, type Sample, type TokenRow } from "./sample.ts";
-import { getSession, type SessionInfo, sessionPath, stopSession } from "./session-info.ts";
-import { EITHER_FORMAT, type WireFormat, writeGradients, writeModelInput, writeSamples } from "./wire.ts";
+import type { Sample, TokenRow } from "./sample.ts";
+import {
+  getSession,
+  type SessionInfo,
+  type SessionUpdate,
+  type StopOptions,
+  sessionPath,
+  stopSession,
+  updateSession,
+} from "./session-info.ts";
+import type { OperationKind, Submission } from "./submission.ts";
+import type { Operation } from "./submit.ts";
 
 export interface ForwardOptions extends OperationOptions {
   /** Decides which positions are scored; by default `cross_entropy`, which scores those whose weight is not 0. */
@@ -46,74 +54,86 @@ export interface ForwardBackwardOptions extends OperationOptions {
 /** A checkpoint of a large model takes long, so its calls wait at least this long by default. @unit milliseconds */
 const CHECKPOINT_TIMEOUT_MS = 7_200_000;
 
-export class Session {
+/** The operations that a call became: one, or several where its batch went out in parts. */
+export interface Operations {
+  /** The last of them. */
+  readonly operation: Operation;
+  readonly operations: readonly Operation[];
+}
+
+/**
+ * Operations may be called without waiting for those before: what changes the session goes out in the order of the calls,
+ * and nothing goes out behind a change that the server refused. `await using` stops the session at the end of its scope.
+ */
+export class Session implements AsyncDisposable {
   readonly id: string;
-  readonly #core: Core;
-  readonly #path: string;
+  readonly #context: SessionContext;
 
   /** Made by `client.sessions`. */
   constructor(core: Core, id: string) {
-    this.#core = core;
+    const path = sessionPath(id);
     this.id = id;
-    this.#path = sessionPath(id);
+    this.#context = {
+      core,
+      id,
+      path,
+      order: new SessionOrder(),
+      channel: new PayloadChannel(core.sender, path),
+    };
   }
 
   /**
    * Scores a batch without accumulating gradients. `logprobs` has one row per sample, one value per target; positions
-   * of weight 0 hold 0.
+   * of weight 0 hold 0. With `cross_entropy`, a batch that is too large for the service is scored in parts; `metrics` is
+   * then empty, since figures of parts have no sum.
    */
   async forward(
     samples: readonly Sample[],
     options: ForwardOptions = {},
-  ): Promise<LossResult & { logprobs: Float32Array[]; operation: Operation }> {
+  ): Promise<LossResult & { logprobs: Float32Array[] } & Operations> {
     const plan = planLoss(options.loss ?? { type: "cross_entropy" });
-    const flags = { forward_only: true, return_loss_fn_outputs: true };
-    return this.#pass(samples, plan, flags, options, ({ output, operation }) => ({
-      logprobs: logprobRows(output, samples),
+    const pass = lossPass(samples, plan, { forwardOnly: true, outputs: true }, this.#context.core.wireFormat);
+    const { parts, ...operations } = await this.#run(pass, options, ({ output, range }) => ({
       ...lossResult(output),
-      operation,
+      logprobs: logprobRows(output, samples.slice(range.from, range.to)),
     }));
+    return {
+      loss: parts.reduce((sum, { loss }) => sum + loss, 0),
+      metrics: parts.length === 1 ? parts[0]!.metrics : {},
+      logprobs: parts.flatMap(({ logprobs }) => logprobs),
+      ...operations,
+    };
   }
 
-  /** Runs a built-in loss and accumulates its gradients until the next `optimStep`. */
+  /** Runs a built-in loss and accumulates its gradients until the next `optimStep`. Always one operation. */
   async forwardBackward(
     samples: readonly Sample[],
     loss: LossConfig,
     options: ForwardBackwardOptions = {},
   ): Promise<LossResult & { outputs: { logprobs: Float32Array }[] | undefined; operation: Operation }> {
-    const flags = options.returnOutputs ? { return_loss_fn_outputs: true } : {};
-    return this.#pass(samples, planLoss(loss), flags, options, ({ output, operation }) => ({
+    const outputs = options.returnOutputs ?? false;
+    const flags = { forwardOnly: false, outputs };
+    const pass = lossPass(samples, planLoss(loss), flags, this.#context.core.wireFormat);
+    return this.#one(pass, options, ({ output }) => ({
       ...lossResult(output),
-      outputs: options.returnOutputs
-        ? logprobRows(output, samples).map((logprobs) => ({ logprobs }))
-        : undefined,
-      operation,
+      outputs: outputs ? logprobRows(output, samples).map((logprobs) => ({ logprobs })) : undefined,
     }));
   }
 
   /**
    * Back-propagates gradients computed outside: `gradients` holds d loss / d logprob, one row per sample, one finite
    * value per target. They are applied as they are, and accumulate until the next `optimStep`; the service ignores
-   * those at positions of weight 0.
+   * those at positions of weight 0, which must therefore be 0. A batch that is too large for one request goes out in parts, whose gradients add up
+   * to the same.
    */
   async customForwardBackward(
     samples: readonly Sample[],
     gradients: GradientsLike,
     options: OperationOptions = {},
-  ): Promise<{ operation: Operation }> {
-    checkSamples(samples, CUSTOM.rows);
-    const rows = checkGradients(gradients, samples);
-    const submission = {
-      kind: "custom-forward-backward" as const,
-      formats: this.#core.wireFormat.candidates(samples, CUSTOM),
-      body: (call: Call, format: WireFormat) =>
-        write(call, async (writer) => {
-          await writeSamples(writer, samples, CUSTOM, format);
-          writer.text(",");
-          await writeGradients(writer, rows);
-        }),
-    };
-    return runOperation(this.#core, this.#path, submission, options, ({ operation }) => ({ operation }));
+  ): Promise<Operations> {
+    const pass = customPass(samples, gradients, this.#context.core.wireFormat);
+    const { operation, operations } = await this.#run(pass, options, () => undefined);
+    return { operation, operations };
   }
 
   /** Applies the accumulated gradients. `step` counts the session's steps. Does not publish weights for sampling. */
@@ -121,10 +141,13 @@ export class Session {
     optimizer: OptimizerOptions = {},
     options: OperationOptions = {},
   ): Promise<{ step: number; operation: Operation }> {
-    return this.#small("optim-step", optimStepFields(optimizer), options, ({ output, operation }) => ({
-      step: output.at("step").integer(),
-      operation,
-    }));
+    return this.#one(
+      smallPass("optim-step", "changes", optimStepFields(optimizer)),
+      options,
+      ({ output }) => ({
+        step: output.at("step").integer(),
+      }),
+    );
   }
 
   /** Publishes the weights for sampling. `weightsVersion` is the version that samples then report. */
@@ -132,10 +155,13 @@ export class Session {
     sync: WeightsSyncOptions = {},
     options: OperationOptions = {},
   ): Promise<{ weightsVersion: number; operation: Operation }> {
-    return this.#small("weights-sync", weightsSyncFields(sync), options, ({ output, operation }) => ({
-      weightsVersion: output.at("weights_version").integer(),
-      operation,
-    }));
+    return this.#one(
+      smallPass("weights-sync", "changes", weightsSyncFields(sync)),
+      options,
+      ({ output }) => ({
+        weightsVersion: output.at("weights_version").integer(),
+      }),
+    );
   }
 
   /** Samples completions of prompts, given as token ids. `results` has one entry per prompt. */
@@ -144,28 +170,8 @@ export class Session {
     sampling: SamplingOptions = {},
     options: OperationOptions = {},
   ): Promise<{ results: SampleResult[]; operation: Operation }> {
-    const rest = JSON.stringify(samplingFields(sampling));
-    if (!Array.isArray(prompts) || prompts.length === 0) {
-      throw new InputError("prompts", "expected an array with at least one prompt");
-    }
-    for (const [index, prompt] of prompts.entries()) checkTokens(`prompts[${index}]`, prompt, {});
-    const submission = {
-      kind: "sample" as const,
-      formats: EITHER_FORMAT,
-      body: (call: Call) =>
-        write(call, async (writer) => {
-          writer.text('"model_inputs":[');
-          for (const [index, prompt] of prompts.entries()) {
-            if (index > 0) writer.text(",");
-            await writeModelInput(writer, prompt, `prompts[${index}]`, index);
-          }
-          writer.text(`],${rest.slice(1, -1)}`);
-        }),
-    };
-    return runOperation(this.#core, this.#path, submission, options, ({ output, operation }) => ({
-      results: sampleResults(output, prompts.length),
-      operation,
-    }));
+    const pass = samplePass(prompts, samplingFields(sampling));
+    return this.#one(pass, options, ({ output }) => ({ results: sampleResults(output, prompts.length) }));
   }
 
   /** Saves weights and optimizer, to resume from. Waits two hours by default. */
@@ -182,60 +188,53 @@ export class Session {
     return this.#checkpoint("inference-checkpoint", options);
   }
 
+  /** Looks at an operation once, such as one whose call was aborted. */
+  async getOperation(kind: OperationKind, id: string, options: CallOptions = {}): Promise<OperationInfo> {
+    const { core, path } = this.#context;
+    return runCall("session.getOperation", options, core.timeoutMs, async (call) =>
+      operationInfo(await core.sender.send(operationRequest(path, kind, id), call), kind),
+    );
+  }
+
   async info(options: CallOptions = {}): Promise<SessionInfo> {
-    return getSession(this.#core, this.id, options);
+    return getSession(this.#context.core, this.id, options);
+  }
+
+  /** Changes name or metadata. What is left out stays, an empty string clears. */
+  async update(changes: SessionUpdate, options: CallOptions = {}): Promise<SessionInfo> {
+    return updateSession(this.#context.core, this.id, changes, options);
   }
 
   /** Detaches the session from its resource, which keeps running. */
-  async stop(options: CallOptions = {}): Promise<SessionInfo> {
-    return stopSession(this.#core, this.id, options);
+  async stop(options: StopOptions = {}): Promise<SessionInfo> {
+    return stopSession(this.#context.core, this.id, options);
   }
 
-  #pass<T>(
-    samples: readonly Sample[],
-    plan: LossPlan,
-    flags: object,
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop({ wait: true });
+  }
+
+  #run<T>(
+    submission: Submission,
     options: OperationOptions,
-    finish: (finished: Finished) => T,
-  ): Promise<T> {
-    checkSamples(samples, plan.rows);
-    const head = JSON.stringify({ loss: plan.wire, ...flags }).slice(1, -1);
-    const submission = {
-      kind: "forward-backward" as const,
-      formats: this.#core.wireFormat.candidates(samples, plan),
-      body: (call: Call, format: WireFormat) =>
-        write(call, (writer) => {
-          writer.text(`${head},`);
-          return writeSamples(writer, samples, plan, format);
-        }),
-    };
-    return runOperation(this.#core, this.#path, submission, options, finish);
+    read: (finished: Finished) => T,
+  ): Promise<Done<T>> {
+    return runOperation(this.#context, submission, options, read);
+  }
+
+  async #one<T extends object>(
+    submission: Submission,
+    options: OperationOptions,
+    read: (finished: Finished) => T,
+  ): Promise<T & { operation: Operation }> {
+    const { parts, operation } = await this.#run(submission, options, read);
+    return { ...parts[0]!, operation };
   }
 
   #checkpoint(kind: "training-checkpoint" | "inference-checkpoint", options: OperationOptions) {
-    const timeoutMs = options.timeoutMs ?? Math.max(this.#core.timeoutMs, CHECKPOINT_TIMEOUT_MS);
-    return this.#small(kind, undefined, { ...options, timeoutMs }, ({ output, operation }) => ({
+    const timeoutMs = options.timeoutMs ?? Math.max(this.#context.core.timeoutMs, CHECKPOINT_TIMEOUT_MS);
+    return this.#one(smallPass(kind, "reads"), { ...options, timeoutMs }, ({ output }) => ({
       checkpoint: checkpoint(output.at("checkpoint")),
-      operation,
     }));
   }
-
-  #small<T>(
-    kind: "optim-step" | "weights-sync" | "training-checkpoint" | "inference-checkpoint",
-    body: object | undefined,
-    options: OperationOptions,
-    finish: (finished: Finished) => T,
-  ): Promise<T> {
-    const submission = { kind, formats: EITHER_FORMAT, body: () => body && jsonBody(body) };
-    return runOperation(this.#core, this.#path, submission, options, finish);
-  }
-}
-
-/** The body whose members `members` writes. */
-async function write(call: Call, members: (writer: BodyWriter) => Promise<void>): Promise<Body> {
-  const writer = new BodyWriter(() => call.check());
-  writer.text("{");
-  await members(writer);
-  writer.text("}");
-  return writer.finish();
 }

@@ -1,46 +1,39 @@
-// Training sessions: starting, looking at, stopping and joining them.
+// Training sessions: starting, joining, looking at, listing, changing and stopping them.
 
-import { jsonBody } from "./body.ts";
 import type { CallOptions } from "./call.ts";
-import { flag, group, int64, integer, type Rules, real, record, text, wireFields } from "./fields.ts";
-import type { Core } from "./operation.ts";
+import type { Core } from "./core.ts";
+import { choices, integer, type Rules, text } from "./fields.ts";
+import { List, type ListOptions } from "./pages.ts";
 import { Session } from "./session.ts";
-import { askForSession, getSession, SESSIONS_PATH, type SessionInfo, stopSession } from "./session-info.ts";
+import {
+  askForSession,
+  getSession,
+  SESSION_STATUSES,
+  SESSIONS_PATH,
+  type SessionInfo,
+  type SessionStatus,
+  type SessionUpdate,
+  type StopOptions,
+  sessionInfo,
+  stopSession,
+  updateSession,
+} from "./session-info.ts";
+import { openSession, type SessionOptions, sessionStart } from "./starting.ts";
+import type { StartOptions } from "./waiting.ts";
 
-export interface SessionOptions {
-  readonly modelResourcesId: string;
-  /** At most 128 characters. */
-  readonly displayName?: string | undefined;
-  readonly loraConfig?:
-    | {
-        readonly rank?: number | undefined;
-        readonly alpha?: number | undefined;
-        readonly dropout?: number | undefined;
-        /** 64-bit integer; not used when resuming. */
-        readonly seed?: number | bigint | string | undefined;
-        readonly trainUnembed?: boolean | undefined;
-      }
-    | undefined;
-  /** Sent as it is, such as `{ wandb: { project: "…" } }`. */
-  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
-  readonly resumeFromCheckpointId?: string | undefined;
-  /** False resumes the weights only, with a fresh optimizer at step 0. */
-  readonly loadOptimizer?: boolean | undefined;
+export interface SessionListOptions extends ListOptions {
+  readonly status?: readonly SessionStatus[] | undefined;
+  readonly modelResourcesId?: string | undefined;
+  /** Id of a user, or `me`. */
+  readonly createdBy?: string | undefined;
 }
 
-const RULES: Rules = {
+const LIST: Rules = {
+  after: text,
+  createdBy: text,
+  limit: integer(1, 100),
   modelResourcesId: text,
-  displayName: text,
-  loraConfig: group({
-    rank: integer(1),
-    alpha: real(),
-    dropout: real(0, 1),
-    seed: int64,
-    trainUnembed: flag,
-  }),
-  metadata: record,
-  resumeFromCheckpointId: text,
-  loadOptimizer: flag,
+  status: choices("TRAINING_SESSION_STATUS_", SESSION_STATUSES),
 };
 
 export class SessionsApi {
@@ -52,17 +45,36 @@ export class SessionsApi {
 
   /** Starts a session. The answer comes at once; on the service it becomes RUNNING some time later. */
   async start(session: SessionOptions, options: CallOptions = {}): Promise<Session> {
-    const body = jsonBody(wireFields("sessions.start", session, RULES, ["modelResourcesId"]));
-    const request = { method: "POST", path: SESSIONS_PATH, body } as const;
+    const request = sessionStart("sessions.start", session);
     return this.#session(await askForSession(this.#core, "sessions.start", request, options));
+  }
+
+  /**
+   * Starts a session and waits until it is RUNNING, by default up to an hour. If anything fails after its creation, it
+   * is stopped.
+   *
+   * @throws {StartError} if it ends in another state.
+   */
+  async open(session: SessionOptions, options: StartOptions = {}): Promise<Session> {
+    return openSession(this.#core, session, options);
   }
 
   async get(id: string, options: CallOptions = {}): Promise<SessionInfo> {
     return getSession(this.#core, id, options);
   }
 
+  /** All sessions of the project, newest first. */
+  list(options: SessionListOptions = {}): List<SessionInfo> {
+    return new List(this.#core, "sessions.list", SESSIONS_PATH, options, LIST, sessionInfo);
+  }
+
+  /** Changes name or metadata. What is left out stays, an empty string clears. */
+  async update(id: string, changes: SessionUpdate, options: CallOptions = {}): Promise<SessionInfo> {
+    return updateSession(this.#core, id, changes, options);
+  }
+
   /** Detaches the session from its resource, which keeps running. */
-  async stop(id: string, options: CallOptions = {}): Promise<SessionInfo> {
+  async stop(id: string, options: StopOptions = {}): Promise<SessionInfo> {
     return stopSession(this.#core, id, options);
   }
 

@@ -1,12 +1,12 @@
 // The two formats in which samples travel, and the choice between them.
 
 import { describe, InputError, type TokengradError } from "../errors.ts";
-import type { BodyWriter } from "./body.ts";
-import type { ApiError } from "./errors.ts";
+import type { ApiError } from "./api-errors.ts";
+import { type BodyWriter, json } from "./body.ts";
 import type { Gradients } from "./gradients.ts";
 import type { LossPlan } from "./loss.ts";
 import { writeBfloat16, writeFloats, writeTokens, writeWeights } from "./rows.ts";
-import type { NumberRowName, Sample, TokenRow } from "./sample.ts";
+import type { NumberRow, NumberRowName, Sample, TokenRow } from "./sample.ts";
 
 /**
  * `loss_inputs`: typed inputs per loss, dtypes as `D_TYPE_…`, routed experts inline.
@@ -39,22 +39,19 @@ export async function writeModelInput(
   writer.text("}}]}");
 }
 
-/** Appends the member `samples`. */
-export async function writeSamples(
+/** Appends one sample. */
+export async function writeSample(
   writer: BodyWriter,
-  samples: readonly Sample[],
+  sample: Sample,
+  index: number,
   plan: LossPlan,
   format: WireFormat,
 ): Promise<void> {
   const writeInputs = format === "loss_inputs" ? writeLossInputs : writeLossFnInputs;
-  writer.text('"samples":[');
-  for (const [index, sample] of samples.entries()) {
-    writer.text(index === 0 ? '{"model_input":' : ',{"model_input":');
-    await writeModelInput(writer, sample.tokens, `samples[${index}].tokens`, index);
-    await writeInputs(writer, sample, index, plan);
-    writer.text("}");
-  }
-  writer.text("]");
+  writer.text('{"model_input":');
+  await writeModelInput(writer, sample.tokens, `samples[${index}].tokens`, index);
+  await writeInputs(writer, sample, index, plan);
+  writer.text("}");
 }
 
 async function writeLossInputs(
@@ -82,7 +79,9 @@ async function writeLossInputs(
   if (sample.routedExperts !== undefined) {
     const { data, shape } = sample.routedExperts;
     const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
-    writer.text(`,"routed_experts":${JSON.stringify({ data: bytes.toString("base64"), shape })}`);
+    // In a shortened body nothing may speak of the full size.
+    const experts = { data: bytes.toString("base64"), ...(writer.shortens ? {} : { shape }) };
+    writer.text(`,"routed_experts":${json(experts)}`);
   }
   writer.text("}");
 }
@@ -108,7 +107,7 @@ async function writeLossFnInputs(
   }
   writer.text("}");
   if (sample.routedExpertsKey !== undefined) {
-    writer.text(`,"routed_experts_key":${JSON.stringify(sample.routedExpertsKey)}`);
+    writer.text(`,"routed_experts_key":${json(sample.routedExpertsKey)}`);
   }
 }
 
@@ -117,16 +116,17 @@ function writeRow(writer: BodyWriter, sample: Sample, index: number, name: Numbe
   return write(writer, sample[name]!, { path: `samples[${index}].${name}`, sample: index });
 }
 
-/** Appends the member `gradients`, the same in both formats. */
-export async function writeGradients(writer: BodyWriter, gradients: Gradients): Promise<void> {
+/** Appends the gradients of one sample, the same in both formats. */
+export async function writeGradient(
+  writer: BodyWriter,
+  gradients: Gradients,
+  sample: number,
+  weights: NumberRow,
+): Promise<void> {
   const write = gradients.dtype === "bfloat16" ? writeBfloat16 : writeFloats;
-  writer.text('"gradients":[');
-  for (let sample = 0; sample < gradients.rows; sample++) {
-    writer.text(sample === 0 ? '{"data":' : ',{"data":');
-    await write(writer, gradients.row(sample), { path: `gradients[${sample}]`, sample });
-    writer.text(`,"dtype":"D_TYPE_${gradients.dtype.toUpperCase()}"}`);
-  }
-  writer.text("]");
+  writer.text('{"data":');
+  await write(writer, gradients.row(sample), { path: `gradients[${sample}]`, sample }, weights);
+  writer.text(`,"dtype":"D_TYPE_${gradients.dtype.toUpperCase()}"}`);
 }
 
 /** The format that a client speaks: given, or found out with the first body that the service takes. */
@@ -151,6 +151,14 @@ export class WireFormatChoice {
     const able = wanted.filter((format) => inexpressible(format, samples, plan) === undefined);
     if (able.length === 0) throw inexpressible(first, samples, plan);
     return able[0] === this.#known ? able.slice(0, 1) : able;
+  }
+
+  /**
+   * What a key ends in for a body of this format. Another format is another body, and a key stands for one body only; the
+   * ending must not depend on what is known so far, or a repeat of a call could get another key.
+   */
+  keyEnding(format: WireFormat): string {
+    return this.#fixed !== undefined || format === FORMATS[0] ? "" : `-${format}`;
   }
 
   /** Called when the service has taken a body in this format. */

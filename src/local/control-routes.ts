@@ -2,9 +2,10 @@
 import type { FastifyInstance } from "fastify";
 import { fields, oneOf, text, whole } from "./fields.ts";
 import type { JsonBody } from "./json-body.ts";
-import { page } from "./listing.ts";
+import { byState, page } from "./listing.ts";
 import { resourceRequest } from "./resources.ts";
 import { type Service, sessionNames } from "./service.ts";
+import type { TrainingSession } from "./session.ts";
 
 interface ById {
   Params: { id: string };
@@ -24,7 +25,7 @@ export function controlRoutes(server: FastifyInstance, service: Service): void {
     return { currency: "USD", price_per_hour: 0 };
   });
   server.get("/rl/model-resources", async ({ query }) =>
-    page(service.resources.all(), query, "MODEL_RESOURCES_STATUS_"),
+    page(service.resources.all(), query, (asked) => byState(asked, "MODEL_RESOURCES_STATUS_")),
   );
   server.get<ById>("/rl/model-resources/:id", async ({ params }) => service.resources.get(params.id).body());
   server.post<ById>("/rl/model-resources/:id/stop", async ({ params, query }) => {
@@ -44,9 +45,10 @@ export function controlRoutes(server: FastifyInstance, service: Service): void {
     return session.body();
   });
   server.get("/rl/training-sessions", async ({ query }) =>
-    page(service.sessions.all(), query, "TRAINING_SESSION_STATUS_", (session, asked) => {
+    page(service.sessions.all(), query, (asked) => {
       const resources = asked.optional("model_resources_id", text());
-      return resources === undefined || session.resources.id === resources;
+      const inState = byState<TrainingSession>(asked, "TRAINING_SESSION_STATUS_");
+      return (session) => inState(session) && (resources === undefined || session.resources.id === resources);
     }),
   );
   server.get<ById>("/rl/training-sessions/:id", async ({ params }) => service.sessions.get(params.id).body());

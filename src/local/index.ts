@@ -9,10 +9,14 @@ import { type LocalTrainerOptions, settings } from "./options.ts";
 import { createServer } from "./server.ts";
 import { Service } from "./service.ts";
 
+export { COMMON_FAULTS, type Fault, type FaultPlan, type FaultRequest, randomFaults } from "./faults.ts";
 export type { LocalTrainerOptions, ModelOptions } from "./options.ts";
 
+/** Where this machine reaches a server that listens on all its addresses. */
+const REACHED_AT: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
+
 export interface LocalTrainer {
-  /** Base URL, such as `http://127.0.0.1:40123`; with or without `/v1` behind it. */
+  /** Base URL on this machine, such as `http://127.0.0.1:40123`; with or without `/v1` behind it. */
   readonly url: string;
   readonly apiKey: string;
   /** Name of the base model to create resources for. */
@@ -38,7 +42,8 @@ export async function startLocalTrainer(options: LocalTrainerOptions = {}): Prom
   const folder = set.dataFolder ?? (await mkdtemp(join(tmpdir(), "tokengrad-")));
   await mkdir(folder, { recursive: true });
   const service = new Service(trainer, set.modelName, set.model, folder);
-  const server = createServer(service, set, apiKey);
+  await service.checkpoints.open();
+  const server = createServer(service, set, apiKey, set.faults);
   const end = async () => {
     await server.close();
     await service.close();
@@ -56,6 +61,7 @@ export async function startLocalTrainer(options: LocalTrainerOptions = {}): Prom
     throw error;
   }
   const { port } = server.server.address() as AddressInfo;
-  const host = set.host.includes(":") ? `[${set.host}]` : set.host;
+  const reached = REACHED_AT[set.host] ?? set.host;
+  const host = reached.includes(":") ? `[${reached}]` : reached;
   return { url: `http://${host}:${port}`, apiKey, modelName: set.modelName, close };
 }

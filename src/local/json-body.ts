@@ -4,17 +4,26 @@ import { Problem } from "./problem.ts";
 /** A request's body: its bytes, which tell repeats apart, and what they say. */
 export interface JsonBody {
   readonly bytes: Buffer;
-  /** Undefined where the body is empty. */
+  /** Undefined where the body is empty. @throws {Problem} 400 if the bytes are no JSON. */
   readonly value: unknown;
 }
 
-/**
- * @throws {Problem} 400 if the bytes are no JSON.
- */
-export function parseBody(bytes: Buffer): JsonBody {
-  if (bytes.length === 0) return { bytes, value: undefined };
+/** A body that is parsed when it is asked for: an upload never is. */
+export function jsonBody(bytes: Buffer): JsonBody {
+  let parsed: { readonly value: unknown } | undefined;
+  return {
+    bytes,
+    get value() {
+      parsed ??= { value: parse(bytes) };
+      return parsed.value;
+    },
+  };
+}
+
+function parse(bytes: Buffer): unknown {
+  if (bytes.length === 0) return undefined;
   try {
-    return { bytes, value: JSON.parse(bytes.toString("utf8")) };
+    return JSON.parse(bytes.toString("utf8"));
   } catch (error) {
     throw new Problem(400, "not_json", `body: expected JSON: ${(error as Error).message}`);
   }

@@ -4,24 +4,22 @@ import { invalid } from "./problem.ts";
 
 const DEFAULT_LIMIT = 20;
 
-/** Which items a query asks for. `status` may be repeated or hold several, joined by commas. */
-export function page<T extends { readonly id: string; readonly status: string; body(): object }>(
+interface Item {
+  readonly id: string;
+  body(): object;
+}
+
+/** Whether an item is wanted. */
+type Keep<T> = (item: T) => boolean;
+
+/** The items that a query asks for, a page of them. `filter` reads the query and says which are wanted. */
+export function page<T extends Item>(
   items: readonly T[],
   query: unknown,
-  statusPrefix: string,
-  keep: (item: T, query: Fields) => boolean = () => true,
+  filter: (asked: Fields) => Keep<T>,
 ): object {
   const asked = fields(query, "");
-  const creator = asked.optional("created_by", text(256));
-  const statuses = asked.optional("status", (value, path) =>
-    (Array.isArray(value) ? value : [value]).flatMap((part) => text(1024)(part, path).split(",")),
-  );
-  const wanted = items.filter(
-    (item) =>
-      (creator === undefined || creator === "me" || creator === "local") &&
-      (statuses === undefined || statuses.includes(`${statusPrefix}${item.status}`)) &&
-      keep(item, asked),
-  );
+  const wanted = items.filter(filter(asked));
   const limit = asked.optional("limit", pageSize) ?? DEFAULT_LIMIT;
   const after = asked.optional("after", text(256));
   const begin = after ? wanted.findIndex(({ id }) => id === after) + 1 : 0;
@@ -32,6 +30,17 @@ export function page<T extends { readonly id: string; readonly status: string; b
     data: data.map((item) => item.body()),
     meta: { has_more: more, limit, next_cursor: more ? data.at(-1)!.id : "" },
   };
+}
+
+/** By creator and by status, which may be repeated or hold several, joined by commas. */
+export function byState<T extends { readonly status: string }>(asked: Fields, prefix: string): Keep<T> {
+  const creator = asked.optional("created_by", text(256));
+  const statuses = asked.optional("status", (value, path) =>
+    (Array.isArray(value) ? value : [value]).flatMap((part) => text(1024)(part, path).split(",")),
+  );
+  return ({ status }) =>
+    (creator === undefined || creator === "me" || creator === "local") &&
+    (statuses === undefined || statuses.includes(`${prefix}${status}`));
 }
 
 function pageSize(value: unknown, path: string): number {

@@ -1,5 +1,4 @@
 // Endpoints of the operations: submitted with a key, queued, polled.
-import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
 import { fields, flag, oneOf, type Read, text } from "./fields.ts";
@@ -7,6 +6,8 @@ import type { JsonBody } from "./json-body.ts";
 import { loss } from "./losses.ts";
 import { OPERATION_KINDS, type OperationKind, type Work } from "./operation.ts";
 import { optimStep } from "./optimizer.ts";
+import type { Settings } from "./options.ts";
+import { operationRequest, withResultApart } from "./payloads.ts";
 import { invalid, missing, Problem } from "./problem.ts";
 import { CUSTOM_ROWS, gradients, samples } from "./samples.ts";
 import { sampling } from "./sampling.ts";
@@ -18,7 +19,7 @@ type Plan = (body: unknown, session: TrainingSession, service: Service) => Work;
 
 const PLANS: Readonly<Record<OperationKind, Plan>> = {
   "forward-backward": (value, session, { config }) => {
-    const body = inlineBody(value);
+    const body = fields(value, "");
     const { loss: built, rows } = body.required("loss", loss);
     const { batch, inputs } = body.required("samples", samples(config, rows));
     return session.forwardBackward(batch, built, inputs, {
@@ -27,7 +28,7 @@ const PLANS: Readonly<Record<OperationKind, Plan>> = {
     });
   },
   "custom-forward-backward": (value, session, { config }) => {
-    const body = inlineBody(value);
+    const body = fields(value, "");
     const { batch } = body.required("samples", samples(config, CUSTOM_ROWS));
     return session.customForwardBackward(batch, body.required("gradients", gradients(batch)));
   },
@@ -48,7 +49,6 @@ const PLANS: Readonly<Record<OperationKind, Plan>> = {
     if (!session.resources.hasGenerator) {
       throw invalid("", "the model resource has no generator: num_generator_replicas is 0");
     }
-    inlineBody(value);
     return session.sample(sampling(config, endOfText)(value, ""));
   },
   "inference-checkpoint": (_, session) => session.checkpoint(false),
@@ -64,22 +64,23 @@ interface Poll {
   Params: { session: string; operation: string };
 }
 
-export function operationRoutes(server: FastifyInstance, service: Service, pollHoldMs: number): void {
+export function operationRoutes(
+  server: FastifyInstance,
+  service: Service,
+  { pollHoldMs, resultPayloadBytes }: Pick<Settings, "pollHoldMs" | "resultPayloadBytes">,
+): void {
   for (const kind of OPERATION_KINDS) {
     const path = `/rl/training-sessions/:session/operations/${kind}`;
 
     server.post<Submission>(path, async ({ params, headers, body }) => {
       const session = service.sessions.get(params.session);
       const key = idempotencyKey(headers["idempotency-key"]);
-      const digest = createHash("sha256")
-        .update(kind)
-        .update("\n")
-        .update(body?.bytes ?? "")
-        .digest("hex");
-      const operation =
-        session.operations.repeated(key, digest) ??
-        session.operations.add(kind, key, digest, PLANS[kind](body?.value, session, service));
-      return operation.body();
+      const { value, digest } = operationRequest(kind, body, session.id, service.storage);
+      const known = session.operations.repeated(key, digest);
+      if (known !== undefined) return known.body();
+      const work = PLANS[kind](value, session, service);
+      const apart = withResultApart(kind, work, session.id, service.storage, resultPayloadBytes);
+      return session.operations.add(kind, key, digest, apart).body();
     });
 
     server.get<Poll>(`${path}/:operation`, async ({ params }) => {
@@ -89,15 +90,6 @@ export function operationRoutes(server: FastifyInstance, service: Service, pollH
       return operation.body();
     });
   }
-}
-
-/** Members of a body that holds all of itself. */
-function inlineBody(value: unknown) {
-  const body = fields(value, "");
-  if (body.has("payload_id")) {
-    throw invalid("payload_id", "the local trainer takes no uploaded payloads; send the whole body inline");
-  }
-  return body;
 }
 
 function idempotencyKey(header: string | string[] | undefined): string {

@@ -2,6 +2,7 @@
 import { describe, InputError } from "../errors.ts";
 import { checkNames } from "../names.ts";
 import type { NativeConfig } from "./binding.ts";
+import type { FaultPlan } from "./faults.ts";
 
 /** Sizes of the model. Small by default: 0.8 million weights that read bytes. */
 export interface ModelOptions extends NativeConfig {
@@ -33,6 +34,10 @@ export interface LocalTrainerOptions {
   readonly threads?: number | undefined;
   /** Largest request body, in bytes. Default 256 MiB. */
   readonly bodyLimitBytes?: number | undefined;
+  /** Results larger than this go through the storage, as with the service; 0 for all. Default 524,288. @unit bytes */
+  readonly resultPayloadBytes?: number | undefined;
+  /** Lets requests fail on demand; see `randomFaults`. */
+  readonly faults?: FaultPlan | undefined;
   /** How long a poll waits for an unfinished operation, in milliseconds, before it is answered. Default 250. */
   readonly pollHoldMs?: number | undefined;
 }
@@ -47,6 +52,8 @@ const OPTIONS = [
   "threads",
   "bodyLimitBytes",
   "pollHoldMs",
+  "resultPayloadBytes",
+  "faults",
 ] as const satisfies readonly (keyof LocalTrainerOptions)[];
 
 const MODEL_OPTIONS = [
@@ -70,6 +77,8 @@ export interface Settings {
   readonly threads: number | undefined;
   readonly bodyLimitBytes: number;
   readonly pollHoldMs: number;
+  readonly resultPayloadBytes: number;
+  readonly faults: FaultPlan | undefined;
 }
 
 /**
@@ -86,10 +95,12 @@ export function settings(options: LocalTrainerOptions): Settings {
   for (const [name, size] of Object.entries(sizes)) whole(`model.${name}`, size, 1, 2 ** 31 - 1);
   whole("model.endOfText", endOfText, 0, vocabulary - 1);
   const { port = 0, threads, bodyLimitBytes = 256 * 2 ** 20, pollHoldMs = 250 } = options;
+  const { resultPayloadBytes = 524_288, faults } = options;
   whole("port", port, 0, 65_535);
   if (threads !== undefined) whole("threads", threads, 1, 1024);
   whole("bodyLimitBytes", bodyLimitBytes, 1, 2 ** 29);
   whole("pollHoldMs", pollHoldMs, 0, 60_000);
+  whole("resultPayloadBytes", resultPayloadBytes, 0, 2 ** 29);
   if (options.apiKey !== undefined && !/^[\x21-\x7e]+$/.test(options.apiKey)) {
     throw new InputError("apiKey", "expected visible ASCII characters");
   }
@@ -103,6 +114,8 @@ export function settings(options: LocalTrainerOptions): Settings {
     threads,
     bodyLimitBytes,
     pollHoldMs,
+    resultPayloadBytes,
+    faults,
   };
 }
 

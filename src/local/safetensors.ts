@@ -66,22 +66,12 @@ export async function writeTensors(path: string, { tensors, metadata }: TensorFi
  */
 export async function readTensors(path: string): Promise<TensorFile> {
   const file = await readFile(path);
-  const fail = (problem: string, options?: { cause?: unknown }) =>
-    new CheckpointError(path, problem, options);
-  const length = file.length >= 8 ? file.readBigUInt64LE() : 0n;
-  if (length < 2n || length > BigInt(Math.min(MAX_HEADER_BYTES, file.length - 8))) {
-    throw fail("expected a safetensors header");
-  }
-  const data = file.subarray(8 + Number(length));
-  let header: unknown;
-  try {
-    header = JSON.parse(file.toString("utf8", 8, 8 + Number(length)));
-  } catch (cause) {
-    throw fail("expected a header in JSON", { cause });
-  }
-  if (!isRecord(header)) throw fail("expected a header that is an object");
+  const length = headerLength(file, file.length, path);
+  const fail = (problem: string) => new CheckpointError(path, problem);
+  const data = file.subarray(8 + length);
+  const header = parseHeader(file.subarray(8, 8 + length), path);
   const tensors: Tensor[] = [];
-  const { __metadata__: metadata = {}, ...entries } = header;
+  const { __metadata__: _, ...entries } = header;
   for (const [name, entry] of Object.entries(entries)) {
     const place = tensorPlace(entry);
     if (place === undefined) throw fail(`expected dtype, shape and offsets of the tensor ${name}`);
@@ -93,10 +83,54 @@ export async function readTensors(path: string): Promise<TensorFile> {
   if (total !== promised || promised !== data.length) {
     throw fail(`expected ${promised} bytes of tensors, got ${data.length}`);
   }
-  if (!isRecord(metadata) || Object.values(metadata).some((value) => typeof value !== "string")) {
-    throw fail("expected metadata of strings");
+  return { tensors, metadata: metadataOf(header, path) };
+}
+
+/**
+ * Reads what a file says of itself, without its tensors.
+ *
+ * @throws {CheckpointError} if its header is not of the format.
+ */
+export async function readMetadata(path: string): Promise<Readonly<Record<string, string>>> {
+  return withFile(path, "r", async (file) => {
+    const { size } = await file.stat();
+    const start = await read(file, 0, Math.min(8, size));
+    const header = await read(file, 8, headerLength(start, size, path));
+    return metadataOf(parseHeader(header, path), path);
+  });
+}
+
+async function read(file: FileHandle, position: number, length: number): Promise<Buffer> {
+  const { buffer, bytesRead } = await file.read({ buffer: Buffer.alloc(length), position });
+  return buffer.subarray(0, bytesRead);
+}
+
+/** Bytes of the header behind the 8 that hold its length. `size` is that of the file. */
+function headerLength(start: Buffer, size: number, path: string): number {
+  const length = start.length >= 8 ? start.readBigUInt64LE() : 0n;
+  if (length < 2n || length > BigInt(Math.min(MAX_HEADER_BYTES, size - 8))) {
+    throw new CheckpointError(path, "expected a safetensors header");
   }
-  return { tensors, metadata: metadata as Record<string, string> };
+  return Number(length);
+}
+
+function parseHeader(text: Buffer, path: string): Record<string, unknown> {
+  let header: unknown;
+  try {
+    header = JSON.parse(text.toString("utf8"));
+  } catch (cause) {
+    throw new CheckpointError(path, "expected a header in JSON", { cause });
+  }
+  if (!isRecord(header)) throw new CheckpointError(path, "expected a header that is an object");
+  return header;
+}
+
+function metadataOf(header: Record<string, unknown>, path: string): Record<string, string> {
+  const { __metadata__: metadata = {} } = header;
+  if (!isRecord(metadata) || Object.values(metadata).some((value) => typeof value !== "string")) {
+    throw new CheckpointError(path, "expected metadata of strings");
+  }
+  return metadata as Record<string, string>;
 }
 
 function tensorPlace(

@@ -8,6 +8,7 @@ import { ModelResources, Registry, type ResourceRequest } from "./resources.ts";
 import { MAX_BATCH_SIZE } from "./samples.ts";
 import { DEFAULT_MAX_TOKENS } from "./sampling.ts";
 import { type SessionDetails, TrainingSession } from "./session.ts";
+import { Storage } from "./storage.ts";
 
 export class Service {
   readonly config: NativeConfig;
@@ -15,8 +16,9 @@ export class Service {
   readonly modelName: string;
   readonly resources = new Registry<ModelResources>("model resource");
   readonly sessions = new Registry<TrainingSession>("training session");
+  readonly storage = new Storage();
+  readonly checkpoints: CheckpointStore;
   readonly #trainer: TrainerAddon;
-  readonly #checkpoints: CheckpointStore;
 
   constructor(trainer: TrainerAddon, modelName: string, model: ModelOptions, dataFolder: string) {
     const { endOfText, ...config } = model;
@@ -24,7 +26,7 @@ export class Service {
     this.endOfText = endOfText;
     this.modelName = modelName;
     this.#trainer = trainer;
-    this.#checkpoints = new CheckpointStore(dataFolder, trainer, config);
+    this.checkpoints = new CheckpointStore(dataFolder, trainer, config);
   }
 
   /** The `data` of supported-models. */
@@ -95,18 +97,18 @@ export class Service {
     }
     if (!checkpointId) {
       const native = await this.#trainer.createSession(this.config);
-      return this.sessions.add(new TrainingSession(resources, native, this.#checkpoints, 0, details));
+      return this.sessions.add(new TrainingSession(resources, native, this.checkpoints, 0, details));
     }
     const { native, step } = await this.#resume(checkpointId, loadOptimizer);
     const resumed = { ...details, resumedFrom: checkpointId };
-    return this.sessions.add(new TrainingSession(resources, native, this.#checkpoints, step, resumed));
+    return this.sessions.add(new TrainingSession(resources, native, this.checkpoints, step, resumed));
   }
 
   async #resume(id: string, loadOptimizer: boolean | undefined) {
     const param = "resume_from_checkpoint_id";
-    if (!this.#checkpoints.has(id)) throw missing("checkpoint", id, param);
+    if (!this.checkpoints.has(id)) throw missing("checkpoint", id, param);
     try {
-      const { checkpoint, state: saved } = await this.#checkpoints.load(id);
+      const { checkpoint, state: saved } = await this.checkpoints.load(id);
       if (checkpoint.type === "CHECKPOINT_TYPE_INFERENCE" && loadOptimizer !== undefined) {
         throw invalid(
           "load_optimizer",

@@ -1,15 +1,17 @@
 // One step of a custom loss: score the batch, compute the loss and its gradients here, send the gradients back.
 import type { CallOptions } from "../client/call.ts";
-import type { Operation, OperationOptions } from "../client/operation.ts";
+import type { OperationOptions } from "../client/operation.ts";
 import type { Sample } from "../client/sample.ts";
-import type { Session } from "../client/session.ts";
+import type { Operations, Session } from "../client/session.ts";
 import { checkBatch } from "../engine/arguments.ts";
 import { type BatchInput, createBatch } from "../engine/batch.ts";
 import { Engine } from "../engine/engine.ts";
 import { DisposedError } from "../engine/errors.ts";
 import type { Gradients } from "../engine/gradients.ts";
+import type { RunOptions } from "../engine/options.ts";
 import { describe, InputError } from "../errors.ts";
 import type { Loss, LossInputs, LossParams } from "../loss/define.ts";
+import { checkNames } from "../names.ts";
 
 /**
  * The model's log-probabilities of a batch, one row per sample, one value per target position; 0 where the weight is 0.
@@ -24,8 +26,11 @@ export async function computeLogprobs(
 }
 
 /** Options of `computeCustomForwardBackward`; `timeoutMs` holds for each of its two operations. */
-export interface CustomForwardBackwardOptions<I extends LossInputs, P extends LossParams>
-  extends CallOptions {
+export interface CustomForwardBackwardOptions<
+  I extends LossInputs,
+  P extends LossParams,
+  D extends GradientDtype = GradientDtype,
+> extends CallOptions {
   /** Computes the loss and its gradients. */
   readonly engine: Engine;
   /**
@@ -38,18 +43,42 @@ export interface CustomForwardBackwardOptions<I extends LossInputs, P extends Lo
   /** Samples per group, one number for all or a list of sizes: 2 for preference pairs. Default 1. */
   readonly groups?: number | readonly number[] | undefined;
   /** Type of the gradients that are sent. Default `float32`. */
-  readonly dtype?: "float32" | "bfloat16" | undefined;
+  readonly dtype?: D | undefined;
+  /** What to do about samples whose values are not finite; see `RunOptions.nonFinite`. Default `throw`. */
+  readonly nonFinite?: RunOptions["nonFinite"];
+  /** Whether log-probabilities above 0 are held at 0; see `BatchOptions.clampLogprobs`. Default false. */
+  readonly clampLogprobs?: boolean | undefined;
+  /** Gradients of an earlier step whose buffer is written over; see `RunOptions.into`. */
+  readonly into?: Gradients<D> | undefined;
 }
 
-export interface CustomForwardBackwardResult<M extends string> {
+type GradientDtype = "float32" | "bfloat16";
+
+const OPTIONS = [
+  "engine",
+  "inputs",
+  "params",
+  "groups",
+  "dtype",
+  "nonFinite",
+  "clampLogprobs",
+  "into",
+  "signal",
+  "timeoutMs",
+] as const satisfies readonly (keyof CustomForwardBackwardOptions<LossInputs, LossParams>)[];
+
+export interface CustomForwardBackwardResult<M extends string, D extends GradientDtype = GradientDtype>
+  extends Operations {
   /** The loss. The service does not report one for a custom pass, so this is the only record of it. */
   readonly loss: number;
   /** The loss's metrics by name; they may be infinite or NaN. */
   readonly metrics: { readonly [Name in M]: number };
   /** What was sent: d loss / d logprob, one row per sample. */
-  readonly gradients: Gradients;
-  /** The operation that took the gradients. */
-  readonly operation: Operation;
+  readonly gradients: Gradients<D>;
+  /** Number of samples without a trained token. */
+  readonly emptySamples: number;
+  /** The samples that `nonFinite` has set aside. */
+  readonly nonFiniteSamples: readonly number[];
 }
 
 /**
@@ -68,13 +97,16 @@ export async function computeCustomForwardBackward<
   I extends LossInputs,
   P extends LossParams,
   M extends string,
+  D extends GradientDtype = "float32",
 >(
   session: Session,
   samples: readonly Sample[],
   loss: Loss<I, P, M>,
-  options: CustomForwardBackwardOptions<I, P>,
-): Promise<CustomForwardBackwardResult<M>> {
-  const { engine, inputs, params, groups, dtype = "float32", ...call } = options;
+  options: CustomForwardBackwardOptions<I, P, D>,
+): Promise<CustomForwardBackwardResult<M, D>> {
+  checkNames("options", options, OPTIONS);
+  const { engine, inputs, params, groups, dtype = "float32" as D, ...rest } = options;
+  const { nonFinite, clampLogprobs, into, ...call } = rest;
   if (!(engine instanceof Engine)) {
     throw new InputError("engine", `expected what createEngine resolves to, got ${describe(engine)}`);
   }
@@ -82,11 +114,22 @@ export async function computeCustomForwardBackward<
   if (dtype !== "float32" && dtype !== "bfloat16") {
     throw new InputError("dtype", `expected "float32" or "bfloat16", got ${describe(dtype)}`);
   }
-  const unscored = await createBatch({ weights: samples.map((sample) => sample.weights), groups, inputs });
+  if (!Array.isArray(samples)) {
+    throw new InputError("samples", `expected a list of samples, got ${describe(samples)}`);
+  }
+  const weights = samples.map((sample) => sample?.weights);
+  const unscored = await createBatch({ weights, groups, inputs, clampLogprobs, loss });
   checkBatch(loss, unscored, params);
   const logprobs = await computeLogprobs(session, samples, call);
   const batch = await unscored.with({ logprobs });
-  const result = await engine.run(loss, batch, { params, dtype, signal: call.signal });
-  const { operation } = await session.customForwardBackward(samples, result.gradients, call);
-  return { loss: result.loss, metrics: result.metrics, gradients: result.gradients, operation };
+  const result = await engine.run(loss, batch, { params, dtype, nonFinite, into, signal: call.signal });
+  const { loss: value, metrics, gradients, emptySamples, nonFiniteSamples } = result;
+  return {
+    loss: value,
+    metrics,
+    gradients,
+    emptySamples,
+    nonFiniteSamples,
+    ...(await session.customForwardBackward(samples, gradients, call)),
+  };
 }

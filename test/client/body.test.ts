@@ -1,7 +1,7 @@
 // Large bodies: made without holding the event loop, and sent whole.
 
 import { expect, test } from "vitest";
-import { BodyWriter } from "../../src/client/body.ts";
+import { BodyWriter, json } from "../../src/client/body.ts";
 import { writeFloats } from "../../src/client/rows.ts";
 import { lateness, seededRandom } from "../helpers.ts";
 import { completed, scriptedSession } from "./server.ts";
@@ -30,18 +30,22 @@ test("two million gradients, even in one row, never hold the event loop for 50 m
 test("chunks join to the text, whatever the lengths", async () => {
   for (const length of [0, 1, 511, 512, 513, 100_000]) {
     const writer = new BodyWriter(() => {});
-    writer.text('{"é":');
+    writer.text(`{${json("é")}:`);
     await writer.array(length, (index) => String(index));
     writer.text("}");
     const { chunks, bytes } = writer.finish();
     const text = Buffer.concat(chunks).toString();
-    expect(text).toBe(`{"é":${JSON.stringify(Array.from({ length }, (_, index) => index))}}`);
+    expect(text).toBe(`{"\\u00e9":${JSON.stringify(Array.from({ length }, (_, index) => index))}}`);
+    expect(JSON.parse(text)).toHaveProperty("é");
     expect(bytes).toBe(Buffer.byteLength(text));
   }
 });
 
 test("a body of many chunks arrives whole", async () => {
-  const { session, requests } = await scriptedSession([completed({})]);
+  const { session, requests } = await scriptedSession([completed({})], {
+    payloads: "inline",
+    maxChunkBytes: Number.POSITIVE_INFINITY,
+  });
   const lengths = [70_000, 1, 130_000];
   const samples = lengths.map((length) => ({
     tokens: new Int32Array(length).fill(7),

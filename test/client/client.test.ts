@@ -125,6 +125,21 @@ test("sends its own headers and the caller's", async () => {
   expect(() => new Client({ apiKey: KEY, headers: { "x-bad": "a\nb" } })).toThrow(/headers\.x-bad/);
 });
 
+test("takes headers and connections from the environment too; storage and others see none of it", async () => {
+  vi.stubEnv("TOGETHER_CUSTOM_HEADERS", "X-Team: red\nX-Trace:  a:b \n\n");
+  vi.stubEnv("TOGETHER_RL_MAX_CONNECTIONS", "3");
+  const server = await serve(() => SESSION);
+  const client = testClient(server, { headers: { "x-team": "blue" } });
+  await Promise.all(Array.from({ length: 20 }, () => client.sessions.get("s-1")));
+  expect(server.requests[0]!.headers).toMatchObject({ "x-team": "blue", "x-trace": "a:b" });
+  expect(server.sockets()).toBe(3);
+  vi.stubEnv("TOGETHER_CUSTOM_HEADERS", "nonsense");
+  expect(() => testClient(server)).toThrow(/^TOGETHER_CUSTOM_HEADERS: expected lines of `Name: value`/);
+  vi.stubEnv("TOGETHER_CUSTOM_HEADERS", "");
+  vi.stubEnv("TOGETHER_RL_MAX_CONNECTIONS", "many");
+  expect(() => testClient(server)).toThrow(/^maxConnections: /);
+});
+
 test("options out of range are refused", () => {
   const make = (options: object) => () => new Client({ apiKey: KEY, ...options });
   expect(make({ timeoutMs: 0 })).toThrow(/^timeoutMs: expected milliseconds above 0 or Infinity, got 0/);
@@ -132,6 +147,10 @@ test("options out of range are refused", () => {
   expect(make({ maxConnections: -1 })).toThrow(/^maxConnections: /);
   expect(make({ wireFormat: "grpc" })).toThrow(/^wireFormat: /);
   expect(make({ baseUrl: "http://127.0.0.1" })).toThrow(/^client\.baseUrl: .*; did you mean baseURL\?/);
+  expect(make({ maxRetries: -1 })).toThrow(/^maxRetries: /);
+  expect(make({ retryDelayMs: 0 })).toThrow(/^retryDelayMs: /);
+  expect(make({ requestTimeoutMs: 0 })).toThrow(/^requestTimeoutMs: /);
+  expect(make({ maxBytesInFlight: 0 })).toThrow(/^maxBytesInFlight: /);
   expect(make({ timeoutMs: Number.POSITIVE_INFINITY })).not.toThrow();
 });
 

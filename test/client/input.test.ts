@@ -129,6 +129,15 @@ describe("gradients", () => {
     },
   );
 
+  test("refuse what the service would throw away: a gradient where the weight is 0", async () => {
+    expect((await custom([[0, 1, 2], new Float32Array([-0.5, 0])])).message).toBe(
+      "gradients[1], sample 1, position 0: expected 0, since the service ignores gradients where the weight is 0, got -0.5",
+    );
+    const rows = [new Uint16Array([0x8000, 1, 1]), new Uint16Array([0x3f80, 0])];
+    const bits = await custom({ dtype: "bfloat16", rows: 2, row: (i: number) => rows[i] });
+    expect(bits).toMatchObject({ path: "gradients[1]", sample: 1, position: 0 });
+  });
+
   test.each([
     [0x7f80, "Infinity"],
     [0xff80, "-Infinity"],

@@ -51,7 +51,10 @@ describe("log-probabilities", () => {
   });
 
   test.each([{ loss: 1 }, { loss: 1, loss_fn_outputs: [] }])("none at all: %j", async (output) => {
-    const error = await rejection(forward(completed(output)));
+    const { session, requests } = await scriptedSession([completed(output), completed(output)]);
+    const one = session.forward(SAMPLES.slice(0, 1));
+    const error = await rejection(one);
+    expect(requests.length).toBe(1);
     expect(error.code).toBe("ERR_NO_LOGPROBS");
     expect(error.message).toMatch(/score fewer samples at a time/);
   });

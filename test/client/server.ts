@@ -4,6 +4,7 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from "nod
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 import { Client, type ClientOptions } from "../../src/client/client.ts";
+import type { Sample } from "../../src/client/sample.ts";
 import type { Session } from "../../src/client/session.ts";
 
 export interface Received {
@@ -28,6 +29,8 @@ export interface Scripted {
   readonly requests: Received[];
   /** Sockets opened so far. */
   sockets(): number;
+  /** Stops listening and cuts all connections. */
+  close(): void;
 }
 
 export const KEY = "sk-secret-0123456789";
@@ -49,6 +52,12 @@ export const status =
 
 /** Cuts the connection without an answer. */
 export const reset: Answerer = (response) => response.socket?.destroy();
+/** Writes the head and part of a body, then cuts the connection. */
+export const cutOff: Reply = (response) => {
+  response.writeHead(200, { "content-length": "1000" });
+  response.write('{"id":"op-1",');
+  setTimeout(() => response.socket?.destroy(), 5);
+};
 /** Never answers. */
 export const hang: Answerer = () => {};
 
@@ -59,6 +68,11 @@ export const completed = (output: object) => ({
   output,
 });
 export const failed = (error: object) => ({ id: "op-1", status: "TRAINING_OPERATION_STATUS_FAILED", error });
+
+/** A finished optimizer step. */
+export const DONE = completed({ step: 1 });
+
+export const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export const SESSION = {
   id: "s-1",
@@ -101,12 +115,13 @@ export async function serve(
     sockets++;
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
+  const close = () => {
     server.close();
-  });
+    server.closeAllConnections();
+  };
+  onTestFinished(close);
   const { port } = server.address() as AddressInfo;
-  return { url: `http://127.0.0.1:${port}`, requests, sockets: () => sockets };
+  return { url: `http://127.0.0.1:${port}`, requests, sockets: () => sockets, close };
 }
 
 /** A server that gives `replies` to the requests after the one that attaches the session, in order. */
@@ -128,7 +143,14 @@ export async function scriptedSession(
 }
 
 export function testClient(server: Scripted, options: ClientOptions = {}): Client {
-  const client = new Client({ apiKey: KEY, baseURL: server.url, pollIntervalMs: 20, ...options });
+  const client = new Client({
+    apiKey: KEY,
+    baseURL: server.url,
+    pollIntervalMs: 20,
+    maxRetries: 0,
+    retryDelayMs: 5,
+    ...options,
+  });
   onTestFinished(() => client.close());
   return client;
 }
@@ -142,6 +164,10 @@ export async function rejection(promise: Promise<unknown>): Promise<Error & Reco
   }
   throw new Error("expected a rejection, got a result");
 }
+
+/** One value where a sample is trained, 0 elsewhere. */
+export const gradientsFor = (samples: readonly Sample[], value: number): Float32Array[] =>
+  samples.map(({ weights }) => Float32Array.from(weights, (weight) => (weight === 0 ? 0 : value)));
 
 /** Two samples whose first positions are prompt. */
 export const SAMPLES = [

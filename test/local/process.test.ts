@@ -108,10 +108,13 @@ test.each(scripts)("a process %s", { timeout: 60_000 }, async (_, code, exitCode
   expect(performance.now() - start).toBeLessThan(30_000);
 });
 
-test.each(["SIGINT", "SIGTERM"] as const)(
+test.each([
+  ["SIGINT", 0],
+  ["SIGTERM", 143],
+] as const)(
   "tokengrad serve ends cleanly at %s, also at work",
   { timeout: 60_000 },
-  async (signal) => {
+  async (signal, exitCode) => {
     const args = [
       "serve",
       "--port",
@@ -143,19 +146,57 @@ test.each(["SIGINT", "SIGTERM"] as const)(
     });
     const start = performance.now();
     child.kill(signal);
-    expect(await ended).toMatchObject({ code: 0, signal: null });
+    expect(await ended).toMatchObject({ code: exitCode, signal: null });
     expect(performance.now() - start).toBeLessThan(5000);
   },
 );
 
+const serve = (...args: string[]) =>
+  spawn(process.execPath, [join(dist, "cli/main.js"), "serve", "--data", folder, ...args], { stdio: "pipe" });
+
+test("tokengrad serve on all addresses prints one that works here, and what to do where the port is taken", async () => {
+  const child = serve("--port", "0", "--host", "0.0.0.0", "--key", "k-123");
+  const { seen, ended } = watch(child);
+  const [, url] = await seen(/TOGETHER_BASE_URL=(http:\/\/127\.0\.0\.1:\d+\/v1)\n/);
+  const answer = await fetch(`${url}/rl/supported-models`, { headers: { authorization: "Bearer k-123" } });
+  expect(answer.status).toBe(200);
+  const taken = await watch(serve("--host", "0.0.0.0", "--port", new URL(url!).port)).ended;
+  expect(taken).toMatchObject({
+    code: 1,
+    output: expect.stringMatching(/EADDRINUSE.*choose another port with --port/),
+  });
+  child.kill();
+  await ended;
+});
+
+test("tokengrad serve lets requests go wrong where asked to", async () => {
+  const child = serve("--port", "0", "--key", "k-123", "--fault-rate", "1", "--fault-seed", "4");
+  const { seen, ended } = watch(child);
+  const [, url] = await seen(/TOGETHER_BASE_URL=(\S+\/v1)\n/);
+  const headers = { authorization: "Bearer k-123" };
+  const outcomes = new Set<number | string>();
+  for (let nth = 0; nth < 40; nth++) {
+    const signal = AbortSignal.timeout(200);
+    const outcome = fetch(`${url}/rl/supported-models`, { headers, signal }).then(
+      async (response) => (await response.text()).length,
+      () => "failed",
+    );
+    outcomes.add(await outcome);
+  }
+  expect(outcomes.has("failed")).toBe(true);
+  expect(outcomes.size).toBeGreaterThan(2);
+  child.kill();
+  await ended;
+});
+
 test("tokengrad serve says what is wrong with an option", async () => {
-  const run = (...args: string[]) =>
-    watch(spawn(process.execPath, [join(dist, "cli/main.js"), "serve", ...args], { stdio: "pipe" })).ended;
+  const run = (...args: string[]) => watch(serve(...args)).ended;
   expect(await run("--port", "many")).toMatchObject({
     code: 1,
     output: expect.stringContaining("whole number"),
   });
-  expect(await run("--width", "30", "--heads", "4", "--data", folder)).toMatchObject({
+  expect((await run("--fault-rate", "2")).output).toContain("from 0 to 1");
+  expect(await run("--width", "30", "--heads", "4")).toMatchObject({
     code: 1,
     output: expect.stringMatching(/tokengrad: width: expected a multiple of twice the heads/),
   });

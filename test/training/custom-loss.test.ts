@@ -188,6 +188,11 @@ test.each<[string, () => Promise<unknown>, object]>([
   ["there are no samples", () => step(nll, {}, []), { code: "ERR_INPUT" }],
   ["there is no engine", () => step(nll, { engine: undefined }), { path: "engine" }],
   ["the engine was not awaited", () => step(nll, { engine: Promise.resolve(engine) }), { path: "engine" }],
+  [
+    "an option is misspelt",
+    () => step(nll, { param: { scale: 2 } }),
+    { path: "options.param", message: expect.stringContaining("did you mean params?") },
+  ],
   ["the dtype is unknown", () => step(nll, { dtype: "float64" }), { path: "dtype" }],
   [
     "the engine is disposed",
@@ -215,6 +220,17 @@ async function step(
   received = requests;
   return computeCustomForwardBackward(session, samples, loss as typeof nll, { engine, ...options });
 }
+
+test("rows of the gradients are of the dtype that was asked for", async () => {
+  const { session } = await scriptedSession([SCORES, completed({}), SCORES, completed({})]);
+  const bits = await computeCustomForwardBackward(session, SAMPLES, nll, { engine, dtype: "bfloat16" });
+  const row: Uint16Array = bits.gradients.row(0);
+  expect(row).toBeInstanceOf(Uint16Array);
+  const numbers = await computeCustomForwardBackward(session, SAMPLES, nll, { engine });
+  const first: Float32Array = numbers.gradients.row(0);
+  expect(first).toBeInstanceOf(Float32Array);
+  expect(numbers.operations).toEqual([numbers.operation]);
+});
 
 test("large ids as BigInt and decimal strings are fine and keep their digits", async () => {
   const { session, requests } = await scriptedSession([scored([-1, -1]), completed({})]);

@@ -1,0 +1,115 @@
+// The body of an operation: its members, encoded a run of items at a time, whole or in the parts that travel apart.
+
+import { type Body, BodyWriter, bytesOf, type Items, itemsBetween, join, json, writeItems } from "./body.ts";
+import type { Call } from "./call.ts";
+import type { Range } from "./chunks.ts";
+import type { Effect } from "./order.ts";
+import { SHORTENED_VALUES } from "./payloads.ts";
+import type { WireFormat } from "./wire.ts";
+
+export type OperationKind =
+  | "forward-backward"
+  | "custom-forward-backward"
+  | "optim-step"
+  | "weights-sync"
+  | "sample"
+  | "inference-checkpoint"
+  | "training-checkpoint";
+
+/** A member of a body that is an array with one item for each sample or prompt. */
+interface List {
+  readonly name: string;
+  /** Numbers in it, about; for an estimate of its size. */
+  readonly values: number;
+  write(writer: BodyWriter, index: number, format: WireFormat): Promise<void>;
+}
+
+export interface Submission {
+  readonly kind: OperationKind;
+  readonly effect: Effect;
+  /** The formats to try, best first. */
+  readonly formats: readonly WireFormat[];
+  /** Small members of the body; undefined where there is no body at all. */
+  readonly head: object | undefined;
+  /** Members that stay in the request when the rest of the body is uploaded. */
+  readonly flags: object;
+  readonly lists: readonly List[];
+  /** Items of every list. */
+  readonly count: number;
+  /** Whether runs of items may go out as operations of their own. */
+  readonly divisible: boolean;
+  /** Whether nothing that changes the session may go out before the result is there. */
+  readonly holdsTurn: boolean;
+}
+
+/** A submission's lists over some of its items, in one format. */
+export interface Encoded {
+  readonly submission: Submission;
+  readonly range: Range;
+  readonly lists: readonly Items[];
+  readonly bytes: number;
+}
+
+/** Bytes of a number with its comma, about. */
+const VALUE_BYTES = 10;
+
+/** The size that a body with all items will have, about. @unit bytes */
+export function estimate({ lists, count }: Submission, { from, to }: Range): number {
+  const values = lists.reduce((sum, list) => sum + list.values, 0);
+  return Math.ceil((values * VALUE_BYTES * (to - from)) / Math.max(1, count));
+}
+
+/** `longest` cuts every array of values. */
+export async function encode(
+  submission: Submission,
+  format: WireFormat,
+  range: Range,
+  call: Call,
+  longest = Infinity,
+): Promise<Encoded> {
+  const lists: Items[] = [];
+  for (const list of submission.lists) {
+    const writer = new BodyWriter(() => call.check(), longest);
+    lists.push(await writeItems(writer, range.from, range.to, (index) => list.write(writer, index, format)));
+  }
+  return { submission, range, lists, bytes: lists.reduce((sum, { bytes }) => sum + bytes, 0) };
+}
+
+/** The body that holds everything. */
+export function wholeBody(encoded: Encoded, range: Range): Body | undefined {
+  const { head, flags } = encoded.submission;
+  return head && compose({ ...head, ...flags }, encoded, range);
+}
+
+/** The body that is uploaded. */
+export function uploadedBody(encoded: Encoded, range: Range): Body {
+  return compose(encoded.submission.head!, encoded, range);
+}
+
+/** The body that stands in for an uploaded one: the same, with short arrays. */
+export async function shortenedBody(
+  { submission }: Encoded,
+  format: WireFormat,
+  range: Range,
+  payloadId: string,
+  call: Call,
+): Promise<Body> {
+  const short = await encode(submission, format, range, call, SHORTENED_VALUES);
+  return compose({ ...submission.head, ...submission.flags, payload_id: payloadId }, short, range);
+}
+
+/** Size of the whole body, without its small members. @unit bytes */
+export function sizeOf({ lists, range }: Encoded, { from, to }: Range): number {
+  return lists.reduce((sum, items) => sum + bytesOf(items, from - range.from, to - range.from), 0);
+}
+
+function compose(small: object, { submission, lists, range }: Encoded, { from, to }: Range): Body {
+  const head = json(small).slice(1, -1);
+  const pieces: (Body | string)[] = ["{", head];
+  for (const [index, items] of lists.entries()) {
+    const comma = index > 0 || head !== "" ? "," : "";
+    pieces.push(`${comma}"${submission.lists[index]!.name}":[`);
+    pieces.push(itemsBetween(items, from - range.from, to - range.from), "]");
+  }
+  return join([...pieces, "}"]);
+}

@@ -1,0 +1,143 @@
+// Submits operations: each once under its key, uploaded or inline, split where it is too large for one request.
+
+import type { Answer } from "./answer.ts";
+import {
+  type ApiError,
+  BadRequestError,
+  PayloadTooLargeError,
+  UnprocessableEntityError,
+} from "./api-errors.ts";
+import type { Call } from "./call.ts";
+import { halves, planChunks, type Range } from "./chunks.ts";
+import type { SessionContext } from "./core.ts";
+import { ClientError } from "./errors.ts";
+import { INLINE_BYTES } from "./payloads.ts";
+import {
+  type Encoded,
+  encode,
+  estimate,
+  type OperationKind,
+  type Submission,
+  shortenedBody,
+  sizeOf,
+  uploadedBody,
+  wholeBody,
+} from "./submission.ts";
+import { moreTelling, type Refusal, type WireFormat } from "./wire.ts";
+
+/** An operation that the service has taken. */
+export interface Operation {
+  readonly id: string;
+  readonly kind: OperationKind;
+  /** The key under which it was sent; sending the same body with it again gives the same operation. */
+  readonly idempotencyKey: string;
+}
+
+/** An operation with the items that it is about. */
+export interface Accepted {
+  readonly operation: Operation;
+  readonly range: Range;
+  /** The answer to its submission, which may hold its result already. */
+  readonly answer: Answer;
+}
+
+/** Sends a range of the submission's items; every operation that the service takes is added to `accepted` at once. */
+export async function submit(
+  context: SessionContext,
+  submission: Submission,
+  range: Range,
+  key: string,
+  call: Call,
+  accepted: Accepted[],
+): Promise<void> {
+  const { core } = context;
+  const before = accepted.length;
+  const share = await core.budget.take(estimate(submission, range), call);
+  try {
+    let refusal: Refusal | undefined;
+    for (const format of submission.formats) {
+      const encoded = await encode(submission, format, range, call);
+      share.resize(encoded.bytes);
+      try {
+        await sendAll(context, encoded, format, key + core.wireFormat.keyEnding(format), call, accepted);
+        if (submission.formats.length > 1) core.wireFormat.remember(format);
+        return;
+      } catch (error) {
+        if (!isRefusal(error) || accepted.length > before) throw error;
+        call.idempotencyKey = undefined;
+        if (refusal !== undefined) throw moreTelling(refusal, { error, format });
+        refusal = { error, format };
+      }
+    }
+    throw refusal!.error;
+  } finally {
+    share.release();
+  }
+}
+
+function isRefusal(error: unknown): error is ApiError {
+  return error instanceof BadRequestError || error instanceof UnprocessableEntityError;
+}
+
+/** Sends what was encoded, in as many operations as it takes. */
+async function sendAll(
+  context: SessionContext,
+  encoded: Encoded,
+  format: WireFormat,
+  key: string,
+  call: Call,
+  accepted: Accepted[],
+): Promise<void> {
+  const { submission } = encoded;
+  const pending = plan(context, encoded, encoded.range);
+  for (let range = pending.shift(); range !== undefined; range = pending.shift()) {
+    const whole = range.from === 0 && range.to === submission.count;
+    const idempotencyKey = whole ? key : `${key}-${range.from}-${range.to}`;
+    try {
+      const answer = await send(context, encoded, format, range, idempotencyKey, call);
+      if (answer === undefined) {
+        // Without the channel, sizes matter.
+        pending.unshift(...plan(context, encoded, range));
+        continue;
+      }
+      const operation = { id: answer.at("id").string(), kind: submission.kind, idempotencyKey };
+      call.operationId = operation.id;
+      accepted.push({ operation, range, answer });
+    } catch (error) {
+      if (error instanceof ClientError) error.idempotencyKey = idempotencyKey;
+      const smaller = submission.divisible ? halves(range) : undefined;
+      if (!(error instanceof PayloadTooLargeError) || smaller === undefined) throw error;
+      pending.unshift(...smaller);
+    }
+  }
+}
+
+function plan({ core, channel }: SessionContext, encoded: Encoded, range: Range): Range[] {
+  if (!encoded.submission.divisible) return [range];
+  const { maxSamples, maxBytes } = core.chunks;
+  const uploads = core.payloads !== "inline" && !channel.missing;
+  return planChunks(range, { maxSamples, maxBytes: uploads ? Infinity : maxBytes }, (part) =>
+    sizeOf(encoded, part),
+  );
+}
+
+/** Sends one operation; undefined where its body needs the side channel and the service turns out not to have it. */
+async function send(
+  { core, channel, path }: SessionContext,
+  encoded: Encoded,
+  format: WireFormat,
+  range: Range,
+  idempotencyKey: string,
+  call: Call,
+): Promise<Answer | undefined> {
+  const { kind } = encoded.submission;
+  let body = wholeBody(encoded, range);
+  if (core.payloads !== "inline" && !channel.missing && body !== undefined && body.bytes > INLINE_BYTES) {
+    const id = await channel.upload(uploadedBody(encoded, range), call, core.payloads);
+    if (id === undefined) return undefined;
+    body = await shortenedBody(encoded, format, range, id, call);
+  }
+  call.idempotencyKey = idempotencyKey;
+  call.operationId = undefined;
+  return core.sender.send({ method: "POST", path: `${path}/operations/${kind}`, body, idempotencyKey }, call);
+}
