@@ -103,10 +103,8 @@ Error gradient_error(const Layout& layout, const Request& request, int64_t token
   return Error("ERR_NON_FINITE", "the gradient " + problem, std::move(facts));
 }
 
-}  // namespace
-
-Error explain(const Program& program, const Layout& layout, const Request& request,
-              at::Device device, const Computed& computed, const CancelFlag& cancel) {
+Error cause(const Program& program, const Layout& layout, const Request& request, at::Device device,
+            const Computed& computed, const CancelFlag& cancel) {
   const bool of_loss = !std::isfinite(computed.result.loss);
   const size_t result = of_loss ? program.loss() : program.gradient();
   if (const auto culprits = find_culprits(program, layout, request, device, result, cancel)) {
@@ -114,6 +112,16 @@ Error explain(const Program& program, const Layout& layout, const Request& reque
   }
   if (of_loss) return loss_error(computed.result.loss);
   return gradient_error(layout, request, *computed.non_finite_token, computed.non_finite_value);
+}
+
+}  // namespace
+
+Error explain(const Program& program, const Layout& layout, const Request& request,
+              at::Device device, const Computed& computed, const CancelFlag& cancel) {
+  const Error error = cause(program, layout, request, device, computed, cancel);
+  Error::Facts facts = error.facts();
+  facts.emplace_back("loss", computed.result.loss);
+  return Error(error.code(), error.what(), std::move(facts));
 }
 
 }  // namespace tokengrad

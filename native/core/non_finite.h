@@ -13,7 +13,8 @@ namespace tokengrad {
 ///   `value` is the loss, or the gradient at the place before it was stored;
 /// - `samples`: all that culprits belong to or, without any, all with a gradient that is not finite
 ///   once stored;
-/// - `shared`, of 1: a value of the whole batch, the loss at least, is not finite by itself.
+/// - `shared`, of 1: a value of the whole batch, the loss at least, is not finite by itself;
+/// - `loss`: what the loss came to.
 Error explain(const Program& program, const Layout& layout, const Request& request,
               at::Device device, const Computed& computed, const CancelFlag& cancel);
 

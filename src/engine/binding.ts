@@ -114,6 +114,7 @@ export interface NativeFault {
   readonly code?: string;
   readonly reason?: string;
   readonly node?: number;
+  readonly loss?: number;
   readonly value?: number;
   readonly sample?: number;
   readonly position?: number;

@@ -54,6 +54,8 @@ interface NonFiniteFacts {
   readonly position?: number | undefined;
   /** Index of the group, where the value belongs to a group. */
   readonly group?: number | undefined;
+  /** What the loss came to: itself finite where only gradients are not. */
+  readonly loss?: number | undefined;
   /** All samples that such values began in; empty where one belongs to the whole batch. */
   readonly samples?: readonly number[];
 }
@@ -67,6 +69,7 @@ export class NonFiniteError extends TokengradError {
   readonly sample: number | undefined;
   readonly position: number | undefined;
   readonly group: number | undefined;
+  readonly loss: number | undefined;
   readonly samples: readonly number[];
 
   constructor(what: string, expected: string, facts: NonFiniteFacts) {
@@ -86,6 +89,7 @@ export class NonFiniteError extends TokengradError {
     this.sample = facts.sample;
     this.position = facts.position;
     this.group = facts.group;
+    this.loss = facts.loss;
     this.samples = facts.samples ?? [];
   }
 }
@@ -98,9 +102,9 @@ export interface Running {
 }
 
 function nonFiniteError(fault: NativeFault, { program, graph, dtype }: Running): NonFiniteError {
-  const { value = Number.NaN, sample, position, group, operands, shared } = fault;
+  const { value = Number.NaN, sample, position, group, operands, shared, loss } = fault;
   const samples = shared === undefined ? (fault.samples ?? []) : [];
-  const place = { value, sample, position, group, samples };
+  const place = { value, sample, position, group, samples, loss };
   if (fault.node === undefined) {
     return Number.isFinite(value)
       ? new NonFiniteError("gradient", `a value that ${dtype} can hold`, place)

@@ -78,6 +78,7 @@ describe("values that are not finite", () => {
       message: expect.stringMatching(
         /^the gradient of sqrt \(at .*faults\.test\.ts:\d+:\d+\), sample 0, position 2: expected a finite value, got Infinity = unscale\(1, 0\)$/,
       ),
+      loss: 2,
     });
   });
 

@@ -41,6 +41,7 @@ describe.each(EXECUTIONS)("on $executor in $precision", ({ executor, precision }
       position: 0,
       operands: [800],
       samples: [2],
+      loss: Infinity,
       source: expect.stringMatching(/policies\.test\.ts:15:\d+$/),
     });
   });
