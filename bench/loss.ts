@@ -19,7 +19,7 @@ import {
 import { goalTable } from "./goals.ts";
 import { type Effort, type Exact, measure } from "./measure.ts";
 import { Peer } from "./peer.ts";
-import { startHandwritten, startPython } from "./peers.ts";
+import { type PeerDevice, startHandwritten, startPython } from "./peers.ts";
 import { idleness, machine, versions, writeResults } from "./results.ts";
 import type { Row } from "./rows.ts";
 import { measureScaling } from "./scaling.ts";
@@ -38,6 +38,14 @@ const options = new Command("bench")
   .addOption(new Option("--losses <names...>", "only these losses").choices(NAMES))
   .addOption(new Option("--workloads <names...>", "only these workloads").choices(WORKLOADS))
   .option("--threads <count>", "threads of everyone; default: the CPUs that this process may use", Number)
+  .addOption(
+    new Option(
+      "--device <device>",
+      "where the torch executor and PyTorch compute; fused and hand-written stay on the CPU",
+    )
+      .choices(["cpu", "cuda"])
+      .default("cpu"),
+  )
   .option("--write", "write what was measured into bench/results.md", false)
   .parse()
   .opts<{
@@ -45,6 +53,7 @@ const options = new Command("bench")
     losses?: CaseName[];
     workloads?: (typeof WORKLOADS)[number][];
     threads?: number;
+    device: PeerDevice;
     write: boolean;
   }>();
 
@@ -127,17 +136,20 @@ async function measureAll(field: Field, torch: Engine, folder: string): Promise<
 }
 
 async function bench(folder: string): Promise<void> {
-  const on = { device: "cpu", threads: options.threads } as const;
-  using fused = await createEngine({ ...on, executor: "fused" });
-  using torch = await createEngine({ ...on, executor: "torch" });
+  const { threads: asked, device } = options;
+  // The GPU first: libtorch decides at its first run whether it has one.
+  using torch = await createEngine({ device, threads: asked, executor: "torch" });
+  using fused = await createEngine({ device: "cpu", threads: asked, executor: "fused" });
   const { threads, libtorch } = torch.info;
   await using field = new Field([engineContestant(FUSED, fused), engineContestant(TORCH, torch)]);
-  field.invite("PyTorch", await startPython({ folder, threads }), pythonContestants);
+  field.invite("PyTorch", await startPython({ folder, threads }, device), pythonContestants);
   field.invite(HANDWRITTEN, await startHandwritten({ folder, threads }), handwrittenContestants);
   const { left } = field;
   const load = loadavg()[0]!;
   const setting = { threads, libtorch, peers: field.peers.map(({ version }) => version), left, rounds, load };
-  console.log(`${machine()}; ${threads} threads; ${idleness(load)}\n${versions(setting)}\n`);
+  console.log(
+    `${machine()}; ${threads} threads; torch on ${torch.info.device}; ${idleness(load)}\n${versions(setting)}\n`,
+  );
 
   const rows = await measureAll(field, torch, folder);
   const scaled = await measureScaling(fused, options.quick ? 2 ** 21 : 2 ** 24);

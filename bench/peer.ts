@@ -37,17 +37,17 @@ export class Peer {
   }
 
   /**
-   * Starts a program in the folder of the batches and waits until it greets with its version.
+   * Starts a program, with the number of threads and the `rest` as arguments, in the folder of the batches and waits until it greets with its version.
    *
    * @throws {PeerError} with the last thing it printed, if it ends instead.
    */
   static async start(
     program: string,
     script: readonly string[],
-    options: { folder: string; threads: number; env?: Record<string, string> },
+    options: { folder: string; threads: number; rest?: readonly string[]; env?: Record<string, string> },
   ): Promise<Peer> {
-    const { folder, threads, env } = options;
-    const child = spawn(program, [...script, String(threads)], {
+    const { folder, threads, rest = [], env } = options;
+    const child = spawn(program, [...script, String(threads), ...rest], {
       cwd: folder,
       env: { ...ENVIRONMENT, OMP_NUM_THREADS: String(threads), ...env },
     });

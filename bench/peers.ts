@@ -14,17 +14,20 @@ export interface PeerOptions {
   readonly threads: number;
 }
 
+/** Where PyTorch computes, as it names it. */
+export type PeerDevice = "cpu" | "cuda";
+
 /** A peer, or why there is none. */
 type Started = Peer | string;
 
 /** PyTorch in `TOKENGRAD_BENCH_PYTHON`, else in the first python3 on PATH. */
-export async function startPython({ folder, threads }: PeerOptions): Promise<Started> {
+export async function startPython({ folder, threads }: PeerOptions, device: PeerDevice): Promise<Started> {
   const python = process.env.TOKENGRAD_BENCH_PYTHON || "python3";
   const script = fileURLToPath(new URL("python/peer.py", import.meta.url));
   try {
     // A cache of its own, so that the first step after torch.compile is one that compiles.
     const env = { TORCHINDUCTOR_CACHE_DIR: join(folder, "inductor") };
-    return await Peer.start(python, [script], { folder, threads, env });
+    return await Peer.start(python, [script], { folder, threads, env, rest: [device] });
   } catch (error) {
     if (error instanceof PeerError) return `${python}: ${error.message}`;
     throw error;

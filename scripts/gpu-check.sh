@@ -4,7 +4,7 @@
 #
 #   scripts/gpu-check.sh --pack FILE.tgz    where `npm run setup` was done: packs Node.js and the npm packages needed
 #   tar -xzf FILE.tgz                       on the GPU machine, if that has none of its own
-#   scripts/gpu-check.sh [BENCH OPTION...]  on the GPU machine; without options, the bench is --quick
+#   scripts/gpu-check.sh [BENCH OPTION...]  on the GPU machine; without options, the bench is --quick --device cuda
 #
 # Needs CMake 3.20, make or ninja, a C++20 compiler, and torch in python3, of any minor version that the code compiles
 # against. Node.js is NODE, else the packed one, else the one on PATH.
@@ -81,7 +81,7 @@ echo "device: $device"
 
 # One file after the other: one of them watches the memory of the GPU.
 stage tests "$node" node_modules/vitest/vitest.mjs run test/gpu test/engine test/golden -t cuda --no-file-parallelism
-[ $# -gt 0 ] || set -- --quick
+[ $# -gt 0 ] || set -- --quick --device cuda
 stage bench "$node" --import tsx bench/loss.ts "$@"
 echo "== done ($SECONDS s)${failed[*]:+; failed: ${failed[*]}}"
 [ ${#failed[@]} -eq 0 ]

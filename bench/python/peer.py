@@ -4,7 +4,7 @@
     answer LOSS STYLE           runs once: the loss, the milliseconds of that first run, the gradients as gradients.f32
     time LOSS STYLE RUNS        the milliseconds of each run, after one that does not count
 
-Run as `peer.py THREADS` in the folder of the batches. Styles: `list` is a loop over one tensor per sample; `flat` holds the
+Run as `peer.py THREADS DEVICE` in the folder of the batches. Styles: `list` is a loop over one tensor per sample; `flat` holds the
 trained tokens of all samples in one tensor, `padded` all positions as a matrix; `compiled-flat` and `compiled-padded` are
 torch.compile of these. What a packed style needs besides the log-probabilities is prepared when the batch is loaded.
 """
@@ -22,6 +22,10 @@ SFT_BETA = 0.1
 DPO_BETA = 0.1
 CLIP = 0.2
 KL_BETA = 0.04
+
+
+def tensor(array):
+    return torch.from_numpy(array).to(sys.argv[2])
 
 
 def clipped_surrogate(lp, old, advantages):
@@ -42,9 +46,9 @@ class Listed:
     """One tensor per sample and a Python loop over them. Losses of one sample; `dpo` gives its score."""
 
     def __init__(self, batch):
-        rows = [[torch.from_numpy(row) for row in matrix] for matrix in (batch.weights, batch.old, batch.reference)]
+        rows = [[tensor(row) for row in matrix] for matrix in (batch.weights, batch.old, batch.reference)]
         self.samples = list(zip(*rows, batch.advantages.tolist()))
-        self.leaves = [torch.from_numpy(row).requires_grad_() for row in batch.logprobs]
+        self.leaves = [tensor(row).requires_grad_() for row in batch.logprobs]
 
     @staticmethod
     def sft(lp, weights, _old, reference, _advantage):
@@ -76,7 +80,7 @@ class Listed:
         return run
 
     def full_gradients(self):
-        return np.stack([leaf.grad.numpy() for leaf in self.leaves])
+        return np.stack([leaf.grad.cpu().numpy() for leaf in self.leaves])
 
 
 class Packed:
@@ -92,13 +96,13 @@ class Packed:
         self.shares = self.pick(batch.weights / counts / samples)
         self.old = self.pick(batch.old)
         self.reference = self.pick(batch.reference)
-        self.advantages = self.pick(spread) if flat else torch.from_numpy(batch.advantages[:, None])
-        self.owners = torch.from_numpy(self.trained[0]) if flat else None
-        self.zeros = torch.zeros(samples)
+        self.advantages = self.pick(spread) if flat else tensor(batch.advantages[:, None])
+        self.owners = tensor(self.trained[0]) if flat else None
+        self.zeros = torch.zeros(samples, device=sys.argv[2])
         self.leaves = [self.pick(batch.logprobs).requires_grad_()]
 
     def pick(self, matrix):
-        return torch.from_numpy(np.ascontiguousarray(matrix[self.trained]))
+        return tensor(np.ascontiguousarray(matrix[self.trained]))
 
     def sample_sums(self, x):
         return x.sum(1) if self.owners is None else self.zeros.index_add(0, self.owners, x)
@@ -126,7 +130,7 @@ class Packed:
 
     def full_gradients(self):
         full = np.zeros(self.shape, np.float32)
-        full[self.trained] = self.leaves[0].grad.numpy()
+        full[self.trained] = self.leaves[0].grad.cpu().numpy()
         return full
 
 
@@ -160,6 +164,8 @@ class Batch:
                 leaf.grad = None
             value = loss()
             value.backward()
+            if value.is_cuda:
+                torch.cuda.synchronize()
             return value.item()
 
         return prepared, step
