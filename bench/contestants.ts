@@ -49,11 +49,13 @@ export function engineContestant(title: string, engine: Engine): Contestant {
       return { loss: result.loss, gradients: new Float32Array(result.gradients.buffer), first };
     },
     async time({ loss, batch }, runs) {
-      // As a training loop does: each step writes over the gradients of the one before.
-      const { gradients: into } = await engine.run(loss, batch);
+      // As a training loop does: each step takes the memory of the gradients before it.
+      let { gradients: into } = await engine.run(loss, batch);
       const times: number[] = [];
       for (let run = 0; run < runs; run++) {
-        times.push((await timed(() => engine.run(loss, batch, { into })))[1]);
+        const [result, time] = await timed(() => engine.run(loss, batch, { into }));
+        into = result.gradients;
+        times.push(time);
       }
       return times;
     },

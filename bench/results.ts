@@ -1,7 +1,7 @@
 // Writes what was measured, where and how into results.md.
 import { existsSync, readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
-import { arch, availableParallelism, cpus, platform, release, totalmem } from "node:os";
+import { arch, availableParallelism, cpus, platform, totalmem } from "node:os";
 import { goalTable } from "./goals.ts";
 import type { Row } from "./rows.ts";
 import type { Scaled } from "./scaling.ts";
@@ -32,7 +32,7 @@ function simd(): string {
 
 export const machine = (): string =>
   `${cpus()[0]?.model.trim() ?? "unknown CPU"}, ${availableParallelism()} CPUs, ${simd()}, ` +
-  `${Math.round(totalmem() / 2 ** 30)} GiB, ${platform()} ${release()}`;
+  `${Math.round(totalmem() / 2 ** 30)} GiB, ${platform()}`;
 
 export const versions = ({ libtorch, peers }: Pick<Results, "libtorch" | "peers">): string =>
   [`Node ${process.version}`, `libtorch ${libtorch}`, ...peers].join(", ");
@@ -44,7 +44,7 @@ take turns, never two at once: in each round one run to warm up, then some that 
 with OpenMP's defaults and time themselves; no process is started and no file is read while a run is timed.
 
 - **fused**, **torch**: the engine's executors, as a caller sees them: \`await engine.run(loss, batch, { into })\`, from the event loop
-  and back. Metrics of the loss are part of it, as is the buffer of the gradients, in full rows, which is a new one each run.
+  and back. Metrics of the loss are part of it, as is the buffer of the gradients, in full rows, which has the memory of the one before.
 - **eager, list**: PyTorch, a Python loop over one tensor per sample. **eager, flat**: the trained tokens of all samples in one
   tensor. **eager, padded**: all positions as a matrix. Of flat and padded the faster is *packed*. They need not compute
   what depends on weights alone, nor spread advantages over tokens, nor (flat) put gradients into full rows.

@@ -65,7 +65,10 @@ function checkLibtorchBeside(cause: unknown): void {
  */
 const SPIN_COUNT = "10000";
 
-/** Settles how threads wait, unless the environment does. OpenMP reads it once, when it is loaded with libtorch. */
+/**
+ * Settles how threads wait, unless the environment does. OpenMP reads it once, when it is loaded with libtorch; of a
+ * worker thread's environment it knows nothing, so that this holds where the main thread loads first.
+ */
 function limitSpinning(): void {
   if (process.env.OMP_WAIT_POLICY === undefined) process.env.GOMP_SPINCOUNT ??= SPIN_COUNT;
 }

@@ -89,7 +89,6 @@ export type { CudaInfo, Dtype, ExecutorName, Precision } from "./engine/binding.
 export type {
   CheckedElement,
   CheckedInput,
-  CheckOptions,
   GradientCheck,
 } from "./engine/check-gradients.ts";
 export { createEngine, type Engine } from "./engine/engine.ts";
@@ -113,8 +112,10 @@ export type {
   RunOptions,
   RunResult,
 } from "./engine/options.ts";
+export type { Row } from "./engine/rows.ts";
 export { AbortError, InputError, TokengradError } from "./errors.ts";
 export {
+  type AnyTensor,
   defineLoss,
   type Loss,
   type LossArguments,

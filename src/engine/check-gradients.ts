@@ -1,10 +1,10 @@
 // Compares a loss's gradients with central differences, in float64.
-import { InputError } from "../errors.ts";
+import { describe, InputError } from "../errors.ts";
 import { compileCheck, freeze } from "../loss/compile.ts";
 import type { Loss } from "../loss/define.ts";
 import type { Axis } from "../loss/graph.ts";
 import type { BatchContents } from "./batch.ts";
-import { sizeOf } from "./layout.ts";
+import { runsOf, sizeOf } from "./layout.ts";
 import type { Floats } from "./pack.ts";
 import { placeOf } from "./place.ts";
 import type { Executed, Task } from "./runner.ts";
@@ -67,18 +67,13 @@ const spaced = (size: number, most: number): number[] =>
 
 /** The gradient of the log-probabilities, which a run gives in full rows, at the trained tokens. */
 function packedGradients(contents: BatchContents, buffer: ArrayBuffer): Float64Array {
-  const { rowOffsets, runCounts, runs, tokens } = contents.layout;
+  const { rowOffsets, tokens } = contents.layout;
   const rows = new Float64Array(buffer);
   const packed = new Float64Array(tokens);
-  let run = 0;
-  let token = 0;
-  runCounts.forEach((count, sample) => {
-    for (const end = run + count; run < end; run++) {
-      const [start, size] = [rowOffsets[sample]! + runs[2 * run]!, runs[2 * run + 1]!];
-      packed.set(rows.subarray(start, start + size), token);
-      token += size;
-    }
-  });
+  for (const { sample, start, size, token } of runsOf(contents.layout)) {
+    const first = rowOffsets[sample]! + start;
+    packed.set(rows.subarray(first, first + size), token);
+  }
   return packed;
 }
 
@@ -121,8 +116,11 @@ export async function checkInputs(
   const { step = 1e-5, tolerance = 1e-6, elements = 256 } = options;
   for (const [name, value] of Object.entries({ step, tolerance, elements })) {
     if (!(typeof value === "number" && Number.isFinite(value) && value > 0)) {
-      throw new InputError(`options.${name}`, `expected a number above 0, got ${value}`);
+      throw new InputError(`options.${name}`, `expected a number above 0, got ${describe(value)}`);
     }
+  }
+  if (!Number.isInteger(elements)) {
+    throw new InputError("options.elements", `expected a whole number, got ${elements}`);
   }
   const inputNames = loss.graph.inputs.map(({ name }) => name);
   const others = inputNames.filter((name) => name !== "logprobs");
@@ -142,7 +140,7 @@ export async function checkInputs(
     const gradient = gradientOf(exact);
     const largest = gradient.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
     const found: CheckedElement[] = [];
-    for (const element of spaced(sizeOf(contents.layout, axis), Math.ceil(elements))) {
+    for (const element of spaced(sizeOf(contents.layout, axis), elements)) {
       const { slope, gradients } = await across(run, held, gradientOf, { place, element, step });
       const own = gradient[element]!;
       // Over so small a step a smooth gradient hardly changes, even where it is near 0.
@@ -164,11 +162,12 @@ function summarise(
   tolerance: number,
 ): CheckedInput {
   const smooth = found.filter(({ kink }) => !kink);
-  const largest = Math.max(
-    0,
-    ...smooth.map(({ gradient, slope }) => Math.max(Math.abs(gradient), Math.abs(slope))),
-  );
-  const error = Math.max(0, ...smooth.map((element) => element.error));
+  let largest = 0;
+  let error = 0;
+  for (const element of smooth) {
+    largest = Math.max(largest, Math.abs(element.gradient), Math.abs(element.slope));
+    error = Math.max(error, element.error);
+  }
   // Differences of the loss carry its rounding, divided by the step.
   const relativeError = error === 0 ? 0 : error / Math.max(largest, 1e-12);
   return {

@@ -1,5 +1,6 @@
 // The engine: runs losses over batches on a thread of its own.
 import { InputError } from "../errors.ts";
+import { compile } from "../loss/compile.ts";
 import type { Loss, LossInputs, LossParams } from "../loss/define.ts";
 import type { Graph, Program } from "../loss/graph.ts";
 import { checkNames } from "../names.ts";
@@ -8,7 +9,7 @@ import type { Batch, BatchContents } from "./batch.ts";
 import { type Dtype, type ExecutorName, loadBinding, type NativeOpened, type Precision } from "./binding.ts";
 import { checkInputs, type GradientCheck } from "./check-gradients.ts";
 import { DisposedError, NonFiniteError, typedError } from "./errors.ts";
-import { Gradients } from "./gradients.ts";
+import { Gradients, takeBuffer } from "./gradients.ts";
 import { checkLoss } from "./inputs.ts";
 import { type Inspection, inspectionFrom, inspectionOf } from "./inspection.ts";
 import {
@@ -26,6 +27,14 @@ import type { Floats } from "./pack.ts";
 import { compiledOf } from "./program.ts";
 import { Runner } from "./runner.ts";
 import { emptied, restored, without } from "./set-aside.ts";
+
+const plainPrograms = new WeakMap<Graph, Program>();
+
+function plainProgramOf(graph: Graph): Program {
+  const program = plainPrograms.get(graph) ?? compile(graph, { plain: true });
+  plainPrograms.set(graph, program);
+  return program;
+}
 
 /** Runs losses. One run at a time, in the order of the calls, on a thread of its own; any number may wait. */
 export class Engine {
@@ -85,9 +94,11 @@ export class Engine {
     checkLoss(loss);
     const contents = contentsOf(batch);
     const { params: given, dtype, nonFinite, into, signal } = readRunOptions(options);
-    const { program, graph } = loss;
+    const { graph } = loss;
     const params = readParams(loss, given);
-    const executor = this.#executorFor(loss.name, program, contents.precision);
+    const executor = this.#executorFor(loss.name, loss.program, contents.precision);
+    // The oracle does not rely on what the compiler makes of a loss.
+    const program = executor === "autograd" ? plainProgramOf(graph) : loss.program;
     const compute = (given: BatchContents) =>
       this.#runner.run({
         program,
@@ -97,10 +108,17 @@ export class Engine {
         dtype,
         executor,
         // Where groups are left out, the rows are put together afterwards.
-        into: given.layout.rowOffsets === contents.layout.rowOffsets ? into : undefined,
+        memory: given.layout.rowOffsets === contents.layout.rowOffsets ? memory : undefined,
         signal,
       });
 
+    if (nonFinite === "skip" && graph.nodes.some(({ op }) => op === "gather")) {
+      throw new InputError(
+        "nonFinite",
+        'expected "throw" or "zero" for a loss that gathers samples by their number',
+      );
+    }
+    const memory = into && takeBuffer(into, contents.layout.rowOffsets);
     const aside = new Set<number>();
     let current = contents;
     let kept: readonly number[] | undefined;
@@ -121,8 +139,10 @@ export class Engine {
         };
       } catch (error) {
         const blamed = error instanceof NonFiniteError && nonFinite !== "throw" ? error.samples : [];
-        if (blamed.length === 0) throw error;
+        const before = aside.size;
         for (const sample of blamed) aside.add(kept?.[sample] ?? sample);
+        // Nobody is to blame, or only those who have no trained token any more.
+        if (aside.size === before) throw error;
         if (nonFinite === "zero") current = emptied(contents, aside);
         else ({ contents: current, kept } = without(contents, aside));
         if (current.layout.tokens === 0) throw error;

@@ -1,4 +1,6 @@
 // The gradients of one run: a single buffer, and a view of it per sample.
+import { constants } from "node:buffer";
+import { describe, InputError } from "../errors.ts";
 import type { Dtype } from "./binding.ts";
 
 interface RowTypes {
@@ -18,7 +20,7 @@ export const bytesOf = (dtype: Dtype): number => ARRAYS[dtype].BYTES_PER_ELEMENT
 
 /** d loss / d logprob for every position of every sample, in full rows; 0 where the weight is 0. */
 export class Gradients<D extends Dtype = Dtype> {
-  /** All rows, one after the other. Belongs to the caller alone. */
+  /** All rows, one after the other. Belongs to the caller alone; empty once a later run was given it as `into`. */
   readonly buffer: ArrayBuffer;
   readonly dtype: D;
   /** Number of rows: one per sample. */
@@ -33,11 +35,8 @@ export class Gradients<D extends Dtype = Dtype> {
     this.#offsets = offsets;
   }
 
-  /** Whether rows with these offsets are just as long. */
-  fits(offsets: Float64Array): boolean {
-    return (
-      offsets.length === this.#offsets.length && offsets.every((offset, i) => offset === this.#offsets[i])
-    );
+  static offsetsOf(gradients: Gradients): Float64Array {
+    return gradients.#offsets;
   }
 
   /** The row of sample `i`: a view of the buffer, as long as the sample's weights. */
@@ -45,7 +44,7 @@ export class Gradients<D extends Dtype = Dtype> {
     const start = this.#offsets[i];
     const end = this.#offsets[i + 1];
     if (start === undefined || end === undefined) {
-      throw new RangeError(`row: expected an index from 0 to ${this.rows - 1}, got ${i}`);
+      throw new InputError("row", `expected an index from 0 to ${this.rows - 1}, got ${describe(i)}`);
     }
     const View = ARRAYS[this.dtype];
     return new View(this.buffer, start * View.BYTES_PER_ELEMENT, end - start) as GradientRow<D>;
@@ -55,4 +54,27 @@ export class Gradients<D extends Dtype = Dtype> {
   *[Symbol.iterator](): IterableIterator<GradientRow<D>> {
     for (let i = 0; i < this.rows; i++) yield this.row(i);
   }
+}
+
+/** Memory that is not zeroed, where Node can give it. */
+export const newBuffer = (bytes: number): ArrayBuffer =>
+  bytes <= constants.MAX_LENGTH
+    ? (Buffer.allocUnsafeSlow(bytes).buffer as ArrayBuffer)
+    : new ArrayBuffer(bytes);
+
+/**
+ * Takes the memory of gradients that are no longer needed, for rows with the given offsets. Whoever holds the old ones
+ * sees no rows any more, so that nobody reads or moves what native code writes to.
+ */
+export function takeBuffer(gradients: Gradients, offsets: Float64Array): ArrayBuffer {
+  const own = Gradients.offsetsOf(gradients);
+  const fits = own.length === offsets.length && own.every((offset, i) => offset === offsets[i]);
+  const size = offsets.at(-1)! * bytesOf(gradients.dtype);
+  if (!fits || gradients.buffer.byteLength !== size) {
+    throw new InputError(
+      "into",
+      "expected gradients, not used up, with rows of the same lengths as the batch's",
+    );
+  }
+  return structuredClone(gradients.buffer, { transfer: [gradients.buffer] });
 }

@@ -1,10 +1,11 @@
 // Looks into a loss: named intermediate values, and the share of each named term.
 
+import { describe, InputError } from "../errors.ts";
 import { compileInspection } from "../loss/compile.ts";
 import type { Loss } from "../loss/define.ts";
 import type { Axis, Graph, Program } from "../loss/graph.ts";
 import type { BatchContents } from "./batch.ts";
-import type { Layout } from "./layout.ts";
+import { type Layout, runsOf } from "./layout.ts";
 
 /** One of a loss's named values: a number for each element of its axis; a mask gives 1 or 0. */
 export class InspectedValue {
@@ -23,22 +24,17 @@ export class InspectedValue {
 
   /** Of a value per token: sample `i`'s full row, with NaN at untrained positions. */
   row(i: number): Float64Array {
-    const { rowLengths, runCounts, runs } = this.#layout;
+    const { rowLengths } = this.#layout;
     const length = rowLengths[i];
-    if (this.axis !== "token")
-      throw new RangeError(`row: expected a value per token, got one per ${this.axis}`);
+    if (this.axis !== "token") {
+      throw new InputError("row", `expected a value per token, got one per ${this.axis}`);
+    }
     if (length === undefined) {
-      throw new RangeError(`row: expected an index from 0 to ${rowLengths.length - 1}, got ${i}`);
+      throw new InputError("row", `expected an index from 0 to ${rowLengths.length - 1}, got ${describe(i)}`);
     }
     const row = new Float64Array(length).fill(Number.NaN);
-    let run = 0;
-    let token = 0;
-    for (let sample = 0; sample <= i; sample++) {
-      for (const end = run + runCounts[sample]!; run < end; run++) {
-        const [start, size] = [runs[2 * run]!, runs[2 * run + 1]!];
-        if (sample === i) row.set(this.data.subarray(token, token + size), start);
-        token += size;
-      }
+    for (const { sample, start, size, token } of runsOf(this.#layout)) {
+      if (sample === i) row.set(this.data.subarray(token, token + size), start);
     }
     return row;
   }

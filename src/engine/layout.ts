@@ -32,6 +32,27 @@ export const sizeOf = (layout: Layout, axis: Axis): number =>
     batch: 1,
   })[axis];
 
+/**
+ * Goes over the runs of trained tokens in their order: `start` is the run's first position in its sample's row, `token`
+ * its first trained token of the batch.
+ */
+export function* runsOf({ runCounts, runs }: Pick<Layout, "runCounts" | "runs">): Iterable<{
+  readonly sample: number;
+  readonly start: number;
+  readonly size: number;
+  readonly token: number;
+}> {
+  let run = 0;
+  let token = 0;
+  for (let sample = 0; sample < runCounts.length; sample++) {
+    for (const end = run + runCounts[sample]!; run < end; run++) {
+      const size = runs[2 * run + 1]!;
+      yield { sample, start: runs[2 * run]!, size, token };
+      token += size;
+    }
+  }
+}
+
 /** Largest number of positions in one row. */
 const MAX_ROW = 2 ** 32 - 1;
 

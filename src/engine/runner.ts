@@ -1,10 +1,10 @@
 // Hands tasks to the addon and settles what comes of them: done, stopped, disposed of, or failed.
-import { AbortError, InputError } from "../errors.ts";
+import { AbortError } from "../errors.ts";
 import type { Graph, Program } from "../loss/graph.ts";
 import type { BatchContents } from "./batch.ts";
 import type { Dtype, ExecutorName, NativeEngine, NativeResult } from "./binding.ts";
 import { DisposedError, typedError } from "./errors.ts";
-import { bytesOf, type Gradients } from "./gradients.ts";
+import { bytesOf, newBuffer } from "./gradients.ts";
 import { sizeOf } from "./layout.ts";
 import type { Floats } from "./pack.ts";
 import { compiledOf } from "./program.ts";
@@ -18,8 +18,8 @@ export interface Task {
   readonly inputs: readonly Floats[];
   readonly dtype: Dtype;
   readonly executor: ExecutorName;
-  /** Whose buffer to write over; else the gradients get one of their own. */
-  readonly into?: Gradients | undefined;
+  /** Where to write the gradients, of their size; else they get memory of their own. */
+  readonly memory?: ArrayBuffer | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -35,9 +35,6 @@ export interface Executed {
 
 const stoppedBy = (signal: AbortSignal) =>
   new AbortError("the run was stopped by its signal", { cause: signal.reason });
-
-/** Buffers that the addon may be writing to, on behalf of any engine. */
-const written = new WeakSet<ArrayBuffer>();
 
 export class Runner {
   readonly #native: NativeEngine;
@@ -59,14 +56,15 @@ export class Runner {
     const { program, contents, inputs, dtype, executor, signal } = task;
     if (signal?.aborted) throw stoppedBy(signal);
     const { layout, precision } = contents;
-    const output = this.#bufferOf(task);
+    // Not zeroed: the addon writes every byte of it.
+    const output = task.memory ?? newBuffer(layout.rowOffsets.at(-1)! * bytesOf(dtype));
     const outputs = program.outputs.map(
       ({ node }) => new Float64Array(sizeOf(layout, program.nodes[node]!.axis)),
     );
     const { rowLengths, runCounts, runs, groupSizes } = layout;
     const { native } = compiledOf(program);
-    const { loss, metrics } = await this.#start(task, () => {
-      const call = this.#native.run(native, {
+    const { loss, metrics } = await this.#start(task, () =>
+      this.#native.run(native, {
         rowLengths,
         runCounts,
         runs,
@@ -77,27 +75,9 @@ export class Runner {
         dtype,
         executor,
         outputs,
-      });
-      // Also of a task that was stopped: it is written to until the addon lets go of it.
-      written.add(output);
-      const letGo = () => written.delete(output);
-      call.promise.then(letGo, letGo);
-      return call;
-    });
+      }),
+    );
     return { loss, metrics, gradients: output, outputs };
-  }
-
-  /** Where the gradients go. Not zeroed: the addon writes every byte of it. */
-  #bufferOf({ contents, dtype, into }: Task): ArrayBuffer {
-    const size = contents.layout.rowOffsets.at(-1)! * bytesOf(dtype);
-    if (into === undefined) return Buffer.allocUnsafeSlow(size).buffer as ArrayBuffer;
-    if (!into.fits(contents.layout.rowOffsets) || into.buffer.byteLength !== size) {
-      throw new InputError("into", "expected gradients with rows of the same lengths as the batch's");
-    }
-    if (written.has(into.buffer)) {
-      throw new InputError("into", "expected gradients that no run is writing over");
-    }
-    return into.buffer;
   }
 
   /** Begins a call, and lets go of it when the signal fires or the engine is disposed. */

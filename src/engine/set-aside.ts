@@ -3,7 +3,7 @@ import type { BatchContents } from "./batch.ts";
 import type { Dtype } from "./binding.ts";
 import { bytesOf, Gradients } from "./gradients.ts";
 import type { StoredInput } from "./inputs.ts";
-import type { Layout } from "./layout.ts";
+import { type Layout, runsOf } from "./layout.ts";
 import type { Floats } from "./pack.ts";
 
 /** The elements of a typed array, of which `kept` tells the ranges. */
@@ -32,13 +32,24 @@ const rangesOf = (offsets: readonly number[], kept: readonly number[]) =>
 const numbers = (count: number) => Array.from({ length: count }, (_, i) => i);
 
 /** The trained tokens of each sample. */
-function tokenCounts({ runCounts, runs }: Layout): number[] {
-  let run = 0;
-  return Array.from(runCounts, (count) => {
-    let tokens = 0;
-    for (const end = run + count; run < end; run++) tokens += runs[2 * run + 1]!;
-    return tokens;
-  });
+function tokenCounts(layout: Layout): number[] {
+  const counts = Array<number>(layout.rowLengths.length).fill(0);
+  for (const { sample, size } of runsOf(layout)) counts[sample]! += size;
+  return counts;
+}
+
+/** The runs of the samples that are kept, the ranges of their tokens, and how many tokens these are. */
+function keptTokens(layout: Layout, counts: readonly number[], kept: readonly number[]) {
+  const ranges = rangesOf(offsetsOf(counts), kept);
+  const runs = rangesOf(offsetsOf(layout.runCounts), kept);
+  return {
+    ranges,
+    runs: pick(
+      layout.runs,
+      runs.map(([begin, end]) => [2 * begin, 2 * end] as const),
+    ),
+    tokens: ranges.reduce((sum, [begin, end]) => sum + end - begin, 0),
+  };
 }
 
 /** The elements of every input that are kept. */
@@ -64,22 +75,19 @@ export function emptied(contents: BatchContents, samples: ReadonlySet<number>): 
   const all = numbers(layout.rowLengths.length);
   const kept = all.filter((sample) => !samples.has(sample));
   const counts = tokenCounts(layout);
-  const tokens = rangesOf(offsetsOf(counts), kept);
-  const runs = rangesOf(offsetsOf(layout.runCounts), kept).map(
-    ([begin, end]) => [2 * begin, 2 * end] as const,
-  );
+  const { ranges, runs, tokens } = keptTokens(layout, counts, kept);
   const whole = (count: number) => [[0, count] as const];
   return {
     ...contents,
     layout: {
       ...layout,
       runCounts: layout.runCounts.map((count, sample) => (samples.has(sample) ? 0 : count)),
-      runs: pick(layout.runs, runs),
-      tokens: tokens.reduce((sum, [begin, end]) => sum + end - begin, 0),
+      runs,
+      tokens,
       emptySamples: counts.filter((count, sample) => count === 0 || samples.has(sample)).length,
     },
     inputs: pickInputs(contents.inputs, {
-      token: tokens,
+      token: ranges,
       sample: whole(all.length),
       group: whole(layout.groupSizes.length),
     }),
@@ -99,10 +107,7 @@ export function without(
   const kept = rangesOf(members, groups).flatMap(([begin, end]) =>
     numbers(end - begin).map((k) => begin + k),
   );
-  const tokens = rangesOf(offsetsOf(tokenCounts(layout)), kept);
-  const runs = rangesOf(offsetsOf(layout.runCounts), kept).map(
-    ([begin, end]) => [2 * begin, 2 * end] as const,
-  );
+  const { ranges, runs, tokens } = keptTokens(layout, tokenCounts(layout), kept);
   const single = (chosen: readonly number[]) => chosen.map((i) => [i, i + 1] as const);
   const rowLengths = pick(layout.rowLengths, single(kept));
   const runCounts = pick(layout.runCounts, single(kept));
@@ -110,13 +115,13 @@ export function without(
     rowLengths,
     rowOffsets: Float64Array.from(offsetsOf(rowLengths)),
     runCounts,
-    runs: pick(layout.runs, runs),
+    runs,
     groupSizes: pick(layout.groupSizes, single(groups)),
-    tokens: tokens.reduce((sum, [begin, end]) => sum + end - begin, 0),
+    tokens,
     emptySamples: runCounts.filter((count) => count === 0).length,
   };
-  const ranges = { token: tokens, sample: single(kept), group: single(groups) };
-  return { contents: { ...contents, layout: changed, inputs: pickInputs(contents.inputs, ranges) }, kept };
+  const elements = { token: ranges, sample: single(kept), group: single(groups) };
+  return { contents: { ...contents, layout: changed, inputs: pickInputs(contents.inputs, elements) }, kept };
 }
 
 /** The gradients of some samples in the rows of the whole batch; zeros in all others. */

@@ -1,5 +1,6 @@
 // Calls of ops: checks the operands, finds the axis of the result, adds the node. Gives tensors their methods.
 import { describe } from "../errors.ts";
+import { faultOfNames } from "../names.ts";
 import { coarserThan, fineness, finest } from "./axes.ts";
 import { LossError } from "./errors.ts";
 import type { Axis, Kind } from "./graph.ts";
@@ -78,10 +79,9 @@ class Call {
 
   /** An object of options, all of which are known. */
   options<T extends object>(value: unknown, known: readonly string[]): T {
-    const unknown = Object.keys((value ?? {}) as object).find((key) => !known.includes(key));
-    if ((value !== undefined && typeof value !== "object") || value === null || unknown !== undefined) {
-      const got = unknown === undefined ? describe(value) : `"${unknown}"`;
-      this.refuse("ERR_TRACE", `: expected options among ${known.join(", ")}, got ${got}`);
+    const fault = value === undefined ? undefined : faultOfNames(value, known);
+    if (fault !== undefined) {
+      this.refuse("ERR_TRACE", `${fault.name === undefined ? "" : `: ${fault.name}`}: ${fault.problem}`);
     }
     return (value ?? {}) as T;
   }
@@ -160,6 +160,10 @@ const PARTS: Record<SignatureName, (call: Call) => Parts> = {
     call.only("token");
     const options = call.options<CumsumOptions>(call.args[0], ["reverse", "exclusive", "discount"]);
     const { reverse = false, exclusive = false, discount = 1 } = options;
+    for (const flag of [reverse, exclusive]) {
+      if (typeof flag !== "boolean")
+        call.refuse("ERR_TRACE", `: expected true or false, got ${describe(flag)}`);
+    }
     return along(call, {
       reverse: +reverse,
       exclusive: +exclusive,

@@ -4,26 +4,29 @@ import type { Graph, NamedNode, Program } from "./graph.ts";
 import { ruleOf } from "./rules.ts";
 import { simplify } from "./simplify.ts";
 import { Symbolic, type Tensor } from "./tensor.ts";
-import { type NewNode, Trace } from "./trace.ts";
+import { type Simplify, Trace } from "./trace.ts";
 
 const tensorOf = (trace: Trace, index: number) => new Symbolic(trace, index) as unknown as Tensor<"token">;
 
-/** A composite op becomes what it is made of, any other the simplest node that does the same. */
-function lower(trace: Trace, node: NewNode): number | undefined {
-  const rule = ruleOf(node.op);
-  if (rule.kind !== "composite") return simplify(trace, node);
-  const operands = node.inputs.map((input) => tensorOf(trace, input));
-  return Symbolic.indexOf(rule.expand(operands, node));
-}
+/** A composite op becomes what it is made of, any other what `simplify` makes of it. */
+const lowering =
+  (simplify: Simplify): Simplify =>
+  (trace, node) => {
+    const rule = ruleOf(node.op);
+    if (rule.kind !== "composite") return simplify(trace, node);
+    const operands = node.inputs.map((input) => tensorOf(trace, input));
+    return Symbolic.indexOf(rule.expand(operands, node));
+  };
 
 /** A program under construction. */
 class Compilation {
-  readonly trace = new Trace(lower);
+  readonly trace: Trace;
   readonly graph: Graph;
   /** The node that each node of the graph became. */
   readonly #became: number[] = [];
 
-  constructor(graph: Graph) {
+  constructor(graph: Graph, simplifying: Simplify = simplify) {
+    this.trace = new Trace(lowering(simplifying));
     this.graph = graph;
     const names = new Map(graph.inputs.map(({ node, name }) => [node, name]));
     graph.nodes.forEach((node, index) => {
@@ -75,9 +78,9 @@ class Compilation {
   }
 }
 
-/** The program of a loss and its gradient. */
-export function compile(graph: Graph): Program {
-  const compilation = new Compilation(graph);
+/** The program of a loss and its gradient. `plain` leaves every op as the loss and the rules have it. */
+export function compile(graph: Graph, { plain = false } = {}): Program {
+  const compilation = new Compilation(graph, plain ? () => undefined : simplify);
   const forward = compilation.trace.size;
   const [gradient] = compilation.gradients(compilation.at(graph.loss), ["logprobs"]);
   return compilation.finish(gradient!, forward, compilation.named(graph.metrics), []);

@@ -1,7 +1,8 @@
-// Moves signs and factors that many tokens share to where there are fewer of them.
+// Moves signs and factors that many tokens share to where there are fewer of them. Products change their order only where
+// what is multiplied is about as large as the inputs: nothing overflows that did not before.
 import { fineness } from "./axes.ts";
 import type { Axis } from "./graph.ts";
-import { constantOf, isAtLeastOne, isTame } from "./knowledge.ts";
+import { constantOf, isAtLeastOne, isModest, isTame } from "./knowledge.ts";
 import type { NewNode, Trace } from "./trace.ts";
 
 /** A product whose one factor is a broadcast: the other factor, and what is broadcast. */
@@ -33,20 +34,21 @@ function timesShared(trace: Trace, a: number, b: number, axis: Axis): number {
 }
 
 /** Products: broadcast factors are multiplied with each other first, and stand last. */
-function gather(trace: Trace, { op, inputs, axis }: NewNode): number | undefined {
+function joinFactors(trace: Trace, { op, inputs, axis }: NewNode): number | undefined {
   if (op === "neg") {
     const x = sharedOf(trace, inputs[0]!);
     return x && numbers(trace, "mul", [x.core, timesShared(trace, x.factor, trace.constant(-1), axis)], axis);
   }
-  if (op === "scale") return gatherConstants(trace, inputs, axis);
+  if (op === "scale") return joinConstants(trace, inputs, axis);
   if (op !== "mul") return undefined;
   for (const [x, y] of [inputs, [inputs[1], inputs[0]]] as [number, number][]) {
     const shared = isSpread(trace, x) ? undefined : sharedOf(trace, x);
-    if (shared === undefined) continue;
+    if (shared === undefined || !isModest(trace, shared.core)) continue;
     if (isSpread(trace, y)) {
       const factor = timesShared(trace, shared.factor, trace.node(y).inputs[0]!, axis);
       return numbers(trace, "mul", [shared.core, factor], axis);
     }
+    if (!isModest(trace, y)) continue;
     const core = numbers(trace, "mul", x === inputs[0] ? [shared.core, y] : [y, shared.core], axis);
     return numbers(trace, "mul", [core, trace.spread(shared.factor, axis)], axis);
   }
@@ -54,10 +56,11 @@ function gather(trace: Trace, { op, inputs, axis }: NewNode): number | undefined
 }
 
 /** A cotangent times a multiple of something: the multiple of the cotangent, whose factor may be shared already. */
-function gatherConstants(trace: Trace, [g, x]: readonly number[], axis: Axis): number | undefined {
+function joinConstants(trace: Trace, [g, x]: readonly number[], axis: Axis): number | undefined {
   const shared = sharedOf(trace, x!);
   const value = shared && constantOf(trace, shared.factor);
-  if (shared === undefined || value === undefined || value === 0 || !Number.isFinite(value)) return undefined;
+  if (shared === undefined || value === undefined || value === 0 || !isModest(trace, shared.factor))
+    return undefined;
   const multiple = numbers(trace, "mul", [g!, trace.spread(shared.factor, axis)], axis);
   return numbers(trace, "scale", [multiple, shared.core], axis);
 }
@@ -102,4 +105,4 @@ function factorOut(trace: Trace, node: NewNode): number | undefined {
 
 /** The node that does the same with its signs and factors moved, if that helps. */
 export const moveFactors = (trace: Trace, node: NewNode): number | undefined =>
-  unsign(trace, node) ?? factorOut(trace, node) ?? gather(trace, node);
+  unsign(trace, node) ?? factorOut(trace, node) ?? joinFactors(trace, node);

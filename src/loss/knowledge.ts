@@ -44,3 +44,22 @@ export function isPositive(trace: Trace, index: number): boolean {
   if (op === "spread") return isPositive(trace, inputs[0]!);
   return op === "maximum" && inputs.some((input) => isPositive(trace, input));
 }
+
+/** Ops whose results are hardly larger than their operands. */
+const MEEK = new Set(
+  "neg add sub abs sign floor sigmoid tanh erf minimum maximum clamp detach spread indicator shift".split(
+    " ",
+  ),
+);
+
+/** Whether a node is about as large as the inputs are, so that a product of a few such does not overflow. */
+export function isModest(trace: Trace, index: number): boolean {
+  const { op, inputs, kind } = trace.node(index);
+  const value = constantOf(trace, index);
+  if (value !== undefined) return Math.abs(value) < LARGE;
+  return (
+    kind === "mask" || op === "input" || (MEEK.has(op) && inputs.every((input) => isModest(trace, input)))
+  );
+}
+
+const LARGE = 1e4;

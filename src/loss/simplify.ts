@@ -1,5 +1,5 @@
 // Makes programs smaller: a node that is about to be added may be known already in a simpler form. No rule changes a
-// finite result by more than rounding, or an infinite or NaN one at all.
+// finite result by more than rounding.
 import { fineness, finest } from "./axes.ts";
 import { moveFactors } from "./factors.ts";
 import type { Axis } from "./graph.ts";
@@ -86,10 +86,13 @@ function cheaper(trace: Trace, node: NewNode): number | undefined {
 /** Of each trace: the first node that counts the elements of an axis in the segments of another. */
 const counts = new WeakMap<Trace, Map<string, number>>();
 
-/** How many elements segments have is the same whatever is counted. */
-function knownCount(trace: Trace, { op, inputs, axis }: NewNode): number | undefined {
+/** How many elements segments have is the same whatever is counted: an input, so that nothing is computed for it. */
+function knownCount(trace: Trace, node: NewNode): number | undefined {
+  const { op, inputs, axis } = node;
   const counted = op === "count" ? trace.node(inputs[0]!) : undefined;
-  if (counted?.kind !== "number") return undefined;
+  if (counted?.kind !== "number" || counted.op === "input") return undefined;
+  const input = trace.inputOver(counted.axis);
+  if (input !== undefined) return trace.add({ ...node, inputs: [input] });
   let known = counts.get(trace);
   if (known === undefined) {
     known = new Map();

@@ -79,6 +79,11 @@ export class Trace {
     return node;
   }
 
+  /** An input over an axis, if there is one. */
+  inputOver(axis: Axis): number | undefined {
+    return this.#inputs.find((input) => input.axis === axis)?.node;
+  }
+
   constant(value: number, source?: string): number {
     return this.add(
       { op: "constant", inputs: [], axis: "batch", kind: "number", attributes: { value } },

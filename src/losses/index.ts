@@ -15,7 +15,7 @@ export {
 } from "./group-relative.ts";
 export { type KlEstimator, type KlOptions, klEstimate } from "./kl.ts";
 export { type EntropyProxyOptions, entropyProxy, type KlPenaltyOptions, klPenalty } from "./penalties.ts";
-export type { PolicyLoss, PolicyOptions } from "./policy.ts";
+export type { AdvantageAxis, PolicyLoss, PolicyOptions } from "./policy.ts";
 export {
   cispo,
   type DroOptions,

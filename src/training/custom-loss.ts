@@ -48,7 +48,7 @@ export interface CustomForwardBackwardOptions<
   readonly nonFinite?: RunOptions["nonFinite"];
   /** Whether log-probabilities above 0 are held at 0; see `BatchOptions.clampLogprobs`. Default false. */
   readonly clampLogprobs?: boolean | undefined;
-  /** Gradients of an earlier step whose buffer is written over; see `RunOptions.into`. */
+  /** Gradients of an earlier step whose memory is used again; see `RunOptions.into`. */
   readonly into?: Gradients<D> | undefined;
 }
 

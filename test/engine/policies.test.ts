@@ -101,6 +101,45 @@ describe.each(EXECUTIONS)("on $executor in $precision", ({ executor, precision }
     }
   });
 
+  it("throws where those to blame have no trained token to leave out", async () => {
+    const cases = [
+      // A zero per sample, an empty sample from the start, one that was emptied before.
+      defineLoss({
+        inputs: { advantages: perSample() },
+        loss: ({ logprobs, advantages }) => logprobs.sum("sample").add(advantages.sub(1).log()).sum(),
+      }),
+      defineLoss({ loss: ({ logprobs }) => logprobs.exp().mean("sample").log().sum() }),
+    ];
+    const empty = await createBatch({
+      ...options,
+      weights: [[0, 1], [0, 0, 0], [1], [1, 1], [1], [1]],
+      precision,
+    });
+    for (const nonFinite of ["zero", "skip"] as const) {
+      const outcome = engines[executor].run(cases[0]!, await createBatch({ ...options, precision }), {
+        nonFinite,
+      });
+      if (nonFinite === "zero")
+        await expect(outcome).rejects.toMatchObject({ code: "ERR_NON_FINITE", sample: 0 });
+      else expect((await outcome).nonFiniteSamples).toEqual([0]);
+    }
+    await expect(engines[executor].run(cases[1]!, empty, { nonFinite: "zero" })).rejects.toMatchObject({
+      code: "ERR_NON_FINITE",
+    });
+  });
+
+  it("skip is refused where samples are gathered by number", async () => {
+    const gathering = defineLoss({
+      inputs: { advantages: perSample() },
+      loss: ({ logprobs, advantages }) => logprobs.sum("sample").gather(advantages.mul(0)).sum(),
+    });
+    const batch = await createBatch({ ...options, precision });
+    await expect(engines[executor].run(gathering, batch, { nonFinite: "skip" })).rejects.toMatchObject({
+      code: "ERR_INPUT",
+      path: "nonFinite",
+    });
+  });
+
   it("does not blame an infinity that went nowhere", async () => {
     // Sample 0 overflows too, but its minimum takes the other side; sample 1 lets its infinity through.
     const clipped = defineLoss({

@@ -21,35 +21,34 @@ describe("the joint program", () => {
     });
     expect(print(loss as unknown as Loss)).toMatchInlineSnapshot(`
       "loss regularized_sft(logprobs: token, weights: token, reference: token, beta: batch)
-        a: token = neg logprobs
-        b: sample = sum logprobs
-        c: sample = neg b
-        d: sample = count a
-        e: sample = maximum d 1
-        f: sample = div c e
-        g: token = sub logprobs reference
-        h: token = square g
-        i: sample = sum h
-        j: sample = div i e
-        k: sample = mul j beta@sample
-        l: sample = add f k
-        m: batch = sum l
-        n: batch = count l
-        o: batch = maximum n 1
-        p: batch = div m o
-        q: batch = sum f
-        r: batch = div q o
-        return p, nll: r
+        a: sample = sum logprobs
+        b: sample = neg a
+        c: sample = count logprobs
+        d: sample = maximum c 1
+        e: sample = div b d
+        f: token = sub logprobs reference
+        g: token = square f
+        h: sample = sum g
+        i: sample = div h d
+        j: sample = mul i beta@sample
+        k: sample = add e j
+        l: batch = sum k
+        m: batch = count k
+        n: batch = maximum m 1
+        o: batch = div l n
+        p: batch = sum e
+        q: batch = div p n
+        return o, nll: q
       gradient of logprobs
-        s: batch = div 1 o
-        t: batch = mul s beta
-        u: sample = div t@sample e
-        v: sample = mul u 2
-        w: token = scale v@token g
-        x: sample = div s@sample e
-        y: sample = neg x
-        z: token = add w y@token
-        return z"
+        r: batch = div 1 n
+        s: batch = mul r beta
+        t: sample = div s@sample d
+        u: sample = mul t 2
+        v: token = scale u@token f
+        w: sample = div r@sample d
+        x: sample = neg w
+        y: token = add v x@token
+        return y"
     `);
   });
 
@@ -114,33 +113,31 @@ describe("the joint program", () => {
         f: token = mul b advantages@token
         g: token = mul e advantages@token
         h: token = minimum f g
-        i: token = neg h
-        j: batch = sum h
-        k: batch = neg j
-        l: batch = count i
-        m: batch = maximum l 1
-        n: batch = div k m
-        return n
+        i: batch = sum h
+        j: batch = neg i
+        k: batch = count logprobs
+        l: batch = maximum k 1
+        m: batch = div j l
+        return m
       gradient of logprobs
-        o: batch = div 1 m
-        p: batch = neg o
-        q: token mask = lt f g
-        r: token mask = eq f g
-        s: batch = mul o 0.5
-        t: batch = neg s
-        u: token = where r t@token 0
-        v: token = where q p@token u
-        w: token mask = lt g f
-        x: token = where w p@token u
-        y: token = mul x advantages@token
-        z: token = mul v advantages@token
-        aa: token mask = eq e b
-        ab: batch mask = le c d
-        ac: token mask = and aa ab@token
-        ad: token = where ac y 0
-        ae: token = add z ad
-        af: token = scale ae b
-        return af"
+        n: batch = div 1 l
+        o: batch = neg n
+        p: token mask = lt f g
+        q: token mask = eq f g
+        r: batch = mul o 0.5
+        s: token = where q r@token 0
+        t: token = where p o@token s
+        u: token mask = lt g f
+        v: token = where u o@token s
+        w: token = mul v advantages@token
+        x: token = mul t advantages@token
+        y: token mask = eq e b
+        z: batch mask = le c d
+        aa: token mask = and y z@token
+        ab: token = where aa w 0
+        ac: token = add x ab
+        ad: token = scale ac b
+        return ad"
     `);
   });
 
@@ -196,6 +193,29 @@ describe("simplification", () => {
     });
     const perToken = loss.program.nodes.filter(({ op, axis }) => axis === "token" && op !== "spread");
     expect(perToken.map(({ op }) => op)).toEqual(["input", "input", "mul"]);
+  });
+
+  it("does not multiply in an order that may overflow", () => {
+    const loss = defineLoss({
+      inputs: { factor: perSample() },
+      loss: ({ logprobs, factor }) => logprobs.exp().mul(factor).mul(logprobs.exp()).sum(),
+    });
+    const products = loss.program.nodes.filter(({ op }) => op === "mul").slice(0, 2);
+    const ops = products.map(({ inputs }) => inputs.map((input) => loss.program.nodes[input]!.op).sort());
+    expect(ops).toEqual([
+      ["exp", "spread"],
+      ["exp", "mul"],
+    ]);
+  });
+
+  it("leaves a plain program as it was written", () => {
+    const { graph } = defineLoss({ loss: ({ logprobs }) => logprobs.mul(1).neg().sum() });
+    const ops = (plain: boolean) => {
+      const { nodes, forward } = compile(graph, { plain });
+      return nodes.slice(0, forward).map(({ op }) => op);
+    };
+    expect(ops(true)).toEqual(["input", "input", "constant", "spread", "mul", "neg", "sum"]);
+    expect(ops(false)).toEqual(["input", "input", "sum", "neg"]);
   });
 
   it("counts an axis once", () => {
