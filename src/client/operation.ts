@@ -44,12 +44,16 @@ export interface Done<T> {
   readonly operations: readonly Operation[];
 }
 
-/** Runs a submission, in one operation or in as many as its size needs; `read` takes the output of each. */
+/**
+ * Runs a submission, in one operation or in as many as its size needs; `read` takes the output of each. `names` are those
+ * that the options may have besides an operation's own.
+ */
 export async function runOperation<T>(
   context: SessionContext,
   submission: Submission,
   options: OperationOptions,
   read: (finished: Finished) => T,
+  names: readonly string[] = [],
 ): Promise<Done<T>> {
   const { core } = context;
   const { kind, count, effect } = submission;
@@ -66,7 +70,7 @@ export async function runOperation<T>(
   try {
     return await core.observer.operation(event, async () => {
       try {
-        return await runCall(kind, options, core.timeoutMs, run);
+        return await runCall(kind, options, core.timeoutMs, run, ["idempotencyKey", ...names]);
       } finally {
         event.operationIds.push(...accepted.map(({ operation }) => operation.id));
       }

@@ -71,7 +71,8 @@ export interface CustomForwardBackwardResult<M extends string, D extends Gradien
  * until `session.optimStep`.
  *
  * Everything that can be checked is checked before the first request; nothing is posted unless loss and gradients are
- * finite.
+ * finite. A step may be called behind it without waiting: it goes out when the gradients are there, and not at all if
+ * anything fails before.
  *
  * @throws {InputError} if samples, inputs, groups or parameters do not fit, naming sample and position.
  * @throws {EmptyBatchError} if no weight is above 0.
@@ -98,16 +99,21 @@ export async function computeCustomForwardBackward<
   if (dtype !== "float32" && dtype !== "bfloat16") {
     throw new InputError("dtype", `expected "float32" or "bfloat16", got ${describe(dtype)}`);
   }
-  const unscored = await createBatch({ weights: samples.map((sample) => sample.weights), groups, inputs });
-  checkBatch(loss, unscored, params);
-  const logprobs = await computeLogprobs(session, samples, call);
-  const batch = await unscored.with({ logprobs });
-  const result = await engine.run(loss, batch, { params, dtype, signal: call.signal });
-  const { loss: value, metrics, gradients } = result;
-  return {
-    loss: value,
-    metrics,
-    gradients,
-    ...(await session.customForwardBackward(samples, gradients, call)),
-  };
+  // Scoring and gradients are one change: a step that is called behind them must not go out in between.
+  return session.together(
+    async (inTurn) => {
+      const unscored = await createBatch({
+        weights: samples.map((sample) => sample.weights),
+        groups,
+        inputs,
+      });
+      checkBatch(loss, unscored, params);
+      const logprobs = await computeLogprobs(inTurn, samples, call);
+      const batch = await unscored.with({ logprobs });
+      const { gradients, ...result } = await engine.run(loss, batch, { params, dtype, signal: call.signal });
+      const sent = await inTurn.customForwardBackward(samples, gradients, call);
+      return { loss: result.loss, metrics: result.metrics, gradients, ...sent };
+    },
+    { signal: call.signal },
+  );
 }
