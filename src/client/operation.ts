@@ -159,11 +159,12 @@ function explained(error: Error, submission: Submission, key: string, accepted: 
     const forgotten = known !== undefined && error instanceof ApiError && [404, 410].includes(error.status);
     return lost || forgotten ? new AmbiguousStepError(key, known?.operation.id, error) : error;
   }
-  const partial = known !== undefined && known.range.to < submission.count;
-  if (!partial) return error;
+  if (known === undefined) return error;
   const ids = accepted.map(({ operation }) => operation.id);
   const failed = error instanceof OperationFailedError ? ids.indexOf(error.operationId) : -1;
   const done = failed >= 0 ? accepted[failed]!.range.from : accepted.at(-1)!.range.to;
+  const inParts = accepted.length > 1 || known.range.to < submission.count;
+  if (!inParts || done === submission.count) return error;
   return new PartialPassError(done, submission.count, ids, key, error);
 }
 
