@@ -185,6 +185,17 @@ describe("a custom pass", () => {
     expect(error).toMatchObject({ code: "ERR_PARTIAL_PASS", samplesDone: 2, cause: { operationId: "op-1" } });
   });
 
+  test("that is stopped between its parts names the key that completes it", async () => {
+    const { session } = await splitting((_, nth) => (nth === 0 ? PENDING_THEN_DONE(0) : hang), {
+      maxChunkSamples: 4,
+    });
+    const controller = new AbortController();
+    setTimeout(() => controller.abort(), 60);
+    const options = { idempotencyKey: "mine", signal: controller.signal };
+    const error = await rejection(session.customForwardBackward(SAMPLES, GRADIENTS, options));
+    expect(error).toMatchObject({ name: "AbortError", idempotencyKey: "mine", operationId: undefined });
+  });
+
   test("whose parts were all accepted when the time is up is only late", async () => {
     const { session } = await splitting((request) => (request.method === "POST" ? PENDING : hang), {
       maxChunkSamples: 4,
