@@ -23,9 +23,9 @@ export class ByteBudget {
     this.#limit = limit;
   }
 
-  /** Waits for room, in the order of the calls. A body larger than the whole budget goes alone. */
+  /** Waits for room, in the order of the calls. A body larger than the whole budget goes alone, an empty one at once. */
   async take(bytes: number, call: Call): Promise<Share> {
-    if (this.#waiting.length > 0 || !this.#fits(bytes)) {
+    if (bytes > 0 && (this.#waiting.length > 0 || !this.#fits(bytes))) {
       await call.waitFor((go) => {
         const waiting = { bytes, go };
         this.#waiting.push(waiting);

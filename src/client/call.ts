@@ -3,6 +3,7 @@
 import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, InputError } from "../errors.ts";
+import { checkNames } from "../names.ts";
 import { type Attempt, CallAbortedError, type Progress, TimeoutError } from "./errors.ts";
 
 /** Options that every call takes. */
@@ -128,13 +129,18 @@ export function checkTimeout(path: string, timeoutMs: number): number {
   throw new InputError(path, `expected milliseconds above 0 or Infinity, got ${describe(timeoutMs)}`);
 }
 
-/** Runs `work` under a time limit and a signal. Whatever a stopped call fails with, the caller sees why it stopped. */
+/**
+ * Runs `work` under a time limit and a signal. Whatever a stopped call fails with, the caller sees why it stopped.
+ * `names` are those that the options may have besides their own.
+ */
 export async function runCall<T>(
   name: string,
   options: CallOptions,
   defaultTimeoutMs: number,
   work: (call: Call) => Promise<T>,
+  names: readonly string[] = [],
 ): Promise<T> {
+  checkNames(name, options, ["signal", "timeoutMs", ...names]);
   const timeoutMs = checkTimeout(`${name}.timeoutMs`, options.timeoutMs ?? defaultTimeoutMs);
   const call = new Call(name, timeoutMs, options.signal);
   try {

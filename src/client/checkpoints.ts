@@ -1,7 +1,7 @@
 // Checkpoints of all sessions: listing, looking at and downloading them.
 
 import type { Answer } from "./answer.ts";
-import { type CallOptions, runCall } from "./call.ts";
+import { type Call, type CallOptions, runCall } from "./call.ts";
 import type { Core } from "./core.ts";
 import { type DownloadProgress, downloadFile, type RemoteFile } from "./download.ts";
 import { choice, integer, type Rules, text } from "./fields.ts";
@@ -76,7 +76,7 @@ export class CheckpointsApi {
       method: "GET",
       path: `${PATH}/${pathSegment("checkpoints.download.id", id)}/download?${query}`,
     } as const;
-    return runCall("checkpoints.download", options, Infinity, async (call) => {
+    const run = async (call: Call) => {
       const files = async () =>
         (await this.#core.sender.send(request, call)).at("data").items().map(remoteFile);
       const paths: string[] = [];
@@ -85,7 +85,8 @@ export class CheckpointsApi {
         paths.push(await downloadFile(this.#core.sender, call, folder, file, again, onProgress));
       }
       return paths;
-    });
+    };
+    return runCall("checkpoints.download", options, Infinity, run, ["folder", "variant", "onProgress"]);
   }
 }
 

@@ -137,6 +137,7 @@ export class Client implements AsyncDisposable {
         maxSamples: options.maxChunkSamples ?? Infinity,
         maxBytes: options.maxChunkBytes ?? INLINE_BYTES,
       }),
+      sessions: new Map(),
       budget: new ByteBudget(positive("maxBytesInFlight", options.maxBytesInFlight ?? 2 ** 28)),
     };
     this.baseURL = this.#transport.baseURL;

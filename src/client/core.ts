@@ -3,9 +3,10 @@
 import type { ByteBudget } from "./budget.ts";
 import type { ChunkLimits } from "./chunks.ts";
 import type { Observer } from "./events.ts";
-import type { SessionOrder } from "./order.ts";
-import type { PayloadChannel, PayloadMode } from "./payloads.ts";
+import { SessionOrder } from "./order.ts";
+import { PayloadChannel, type PayloadMode } from "./payloads.ts";
 import type { Sender } from "./sender.ts";
+import { sessionPath } from "./session-info.ts";
 import type { WireFormatChoice } from "./wire.ts";
 
 export interface Core {
@@ -19,8 +20,11 @@ export interface Core {
   readonly payloads: PayloadMode;
   readonly chunks: ChunkLimits;
   readonly budget: ByteBudget;
+  /** By the id of the session. */
+  readonly sessions: Map<string, SessionContext>;
 }
 
+/** One for each session of a client, however often it is attached: it has one order. */
 export interface SessionContext {
   readonly core: Core;
   readonly id: string;
@@ -28,4 +32,19 @@ export interface SessionContext {
   readonly path: string;
   readonly order: SessionOrder;
   readonly channel: PayloadChannel;
+}
+
+export function contextOf(core: Core, id: string): SessionContext {
+  const known = core.sessions.get(id);
+  if (known !== undefined) return known;
+  const path = sessionPath(id);
+  const context = {
+    core,
+    id,
+    path,
+    order: new SessionOrder(),
+    channel: new PayloadChannel(core.sender, path),
+  };
+  core.sessions.set(id, context);
+  return context;
 }

@@ -69,9 +69,7 @@ export class TimeoutError extends ClientError implements Progress {
   constructor(call: string, timeoutMs: number, progress: Unfinished) {
     const { failures, failureCount, lastFailure } = progress;
     const last = failures.at(-1);
-    const failed = last
-      ? `; ${failureCount} requests failed, the last with ${last.code}: ${last.message}`
-      : "";
+    const failed = last ? `; failed requests: ${failureCount}, the last: ${last.code}: ${last.message}` : "";
     super("ERR_TIMEOUT", `${call}: no result within ${timeoutMs} ms${progressText(progress)}${failed}`, {
       cause: lastFailure,
     });

@@ -1,7 +1,7 @@
 // What the client tells of its work: diagnostics channels, spans of a tracer, lines of a logger. Never keys or bodies.
 
 import { channel, type TracingChannel, tracingChannel } from "node:diagnostics_channel";
-import type { TokengradError } from "../errors.ts";
+import { InputError, type TokengradError } from "../errors.ts";
 import type { Attempt } from "./errors.ts";
 
 /** One HTTP request, as the events `tracing:tokengrad.request:*` carry it; fields fill up as it goes on. */
@@ -45,7 +45,7 @@ export interface Logger {
 interface Span {
   setAttribute(name: string, value: string | number): unknown;
   setStatus(status: { code: number; message?: string }): unknown;
-  recordException(error: Error): void;
+  recordException(error: { name: string; message: string }): void;
   end(): void;
 }
 
@@ -139,10 +139,12 @@ export class Observer {
       try {
         return await work();
       } catch (error) {
-        const { code, message } = error as TokengradError;
-        span.recordException(error as Error);
-        span.setAttribute("error.type", code ?? (error as Error).name);
-        span.setStatus({ code: ERROR_STATUS, message });
+        const { code, message, name } = error as TokengradError;
+        // What is wrong with an argument names a value of a body.
+        const shown = error instanceof InputError ? `${code}: ${error.path}` : message;
+        span.recordException({ name, message: shown });
+        span.setAttribute("error.type", code ?? name);
+        span.setStatus({ code: ERROR_STATUS, message: shown });
         throw error;
       } finally {
         for (const [key, value] of Object.entries(attributes())) span.setAttribute(key, value);

@@ -143,11 +143,8 @@ export class ModelResourcesApi {
     options: CallOptions & { readonly force?: boolean | undefined } = {},
   ): Promise<ModelResources> {
     const query = options.force ? "?force=true" : "";
-    return this.#ask(
-      "modelResources.stop",
-      { method: "POST", path: `${path("stop", id)}/stop${query}` },
-      options,
-    );
+    const request = { method: "POST", path: `${path("stop", id)}/stop${query}` } as const;
+    return this.#ask("modelResources.stop", request, options, ["force"]);
   }
 
   /** Keeps a resource for at least `seconds` from now; never moves the end of its time to an earlier one. */
@@ -171,10 +168,14 @@ export class ModelResourcesApi {
     });
   }
 
-  #ask(name: string, request: Request, options: CallOptions): Promise<ModelResources> {
-    return runCall(name, options, this.#core.timeoutMs, async (call) =>
-      modelResources(await this.#core.sender.send(request, call)),
-    );
+  #ask(
+    name: string,
+    request: Request,
+    options: CallOptions,
+    names?: readonly string[],
+  ): Promise<ModelResources> {
+    const run = async (call: Call) => modelResources(await this.#core.sender.send(request, call));
+    return runCall(name, options, this.#core.timeoutMs, run, names);
   }
 }
 

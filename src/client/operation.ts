@@ -44,12 +44,16 @@ export interface Done<T> {
   readonly operations: readonly Operation[];
 }
 
-/** Runs a submission, in one operation or in as many as its size needs; `read` takes the output of each. */
+/**
+ * Runs a submission, in one operation or in as many as its size needs; `read` takes the output of each. `names` are those
+ * that the options may have besides an operation's own.
+ */
 export async function runOperation<T>(
   context: SessionContext,
   submission: Submission,
   options: OperationOptions,
   read: (finished: Finished) => T,
+  names: readonly string[] = [],
 ): Promise<Done<T>> {
   const { core } = context;
   const { kind, count, effect } = submission;
@@ -66,7 +70,7 @@ export async function runOperation<T>(
   try {
     return await core.observer.operation(event, async () => {
       try {
-        return await runCall(kind, options, core.timeoutMs, run);
+        return await runCall(kind, options, core.timeoutMs, run, ["idempotencyKey", ...names]);
       } finally {
         event.operationIds.push(...accepted.map(({ operation }) => operation.id));
       }
@@ -155,11 +159,12 @@ function explained(error: Error, submission: Submission, key: string, accepted: 
     const forgotten = known !== undefined && error instanceof ApiError && [404, 410].includes(error.status);
     return lost || forgotten ? new AmbiguousStepError(key, known?.operation.id, error) : error;
   }
-  const partial = known !== undefined && known.range.to < submission.count;
-  if (!partial) return error;
+  if (known === undefined) return error;
   const ids = accepted.map(({ operation }) => operation.id);
   const failed = error instanceof OperationFailedError ? ids.indexOf(error.operationId) : -1;
   const done = failed >= 0 ? accepted[failed]!.range.from : accepted.at(-1)!.range.to;
+  const inParts = accepted.length > 1 || known.range.to < submission.count;
+  if (!inParts || done === submission.count) return error;
   return new PartialPassError(done, submission.count, ids, key, error);
 }
 

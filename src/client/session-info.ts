@@ -2,7 +2,7 @@
 
 import type { Answer } from "./answer.ts";
 import { jsonBody } from "./body.ts";
-import { type CallOptions, runCall } from "./call.ts";
+import { type Call, type CallOptions, runCall } from "./call.ts";
 import type { Core } from "./core.ts";
 import { type Rules, record, text, wireFields } from "./fields.ts";
 import { type Checkpoint, checkpoint, type StatusError, statusError } from "./results.ts";
@@ -86,14 +86,15 @@ const LONGEST_PAUSE_MS = 2000;
 
 export function stopSession(core: Core, id: string, options: StopOptions): Promise<SessionInfo> {
   const path = sessionPath(id);
-  return runCall("sessions.stop", options, core.timeoutMs, async (call) => {
+  const run = async (call: Call) => {
     let found = sessionInfo(await core.sender.send({ method: "POST", path: `${path}/stop` }, call));
     for (let pauseMs = FIRST_PAUSE_MS; options.wait && HOLDING.includes(found.status); pauseMs *= 2) {
       await call.pause(Math.min(pauseMs, LONGEST_PAUSE_MS));
       found = sessionInfo(await core.sender.send({ method: "GET", path }, call));
     }
     return found;
-  });
+  };
+  return runCall("sessions.stop", options, core.timeoutMs, run, ["wait"]);
 }
 
 export function updateSession(

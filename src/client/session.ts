@@ -1,13 +1,12 @@
 // A training session: the operations that score, train, publish and sample.
 
 import { type CallOptions, runCall } from "./call.ts";
-import type { Core, SessionContext } from "./core.ts";
+import type { SessionContext } from "./core.ts";
 import type { GradientsLike } from "./gradients.ts";
 import { type LossConfig, planLoss } from "./loss.ts";
-import { type Done, type Finished, type OperationOptions, runOperation } from "./operation.ts";
+import { type Finished, type OperationOptions, runOperation } from "./operation.ts";
 import { SessionOrder } from "./order.ts";
 import { customPass, lossPass, samplePass, smallPass } from "./passes.ts";
-import { PayloadChannel } from "./payloads.ts";
 import { operationRequest } from "./poll.ts";
 import {
   type OptimizerOptions,
@@ -34,7 +33,6 @@ import {
   type SessionInfo,
   type SessionUpdate,
   type StopOptions,
-  sessionPath,
   stopSession,
   updateSession,
 } from "./session-info.ts";
@@ -70,16 +68,9 @@ export class Session implements AsyncDisposable {
   readonly #context: SessionContext;
 
   /** Made by `client.sessions`. */
-  constructor(core: Core, id: string) {
-    const path = sessionPath(id);
-    this.id = id;
-    this.#context = {
-      core,
-      id,
-      path,
-      order: new SessionOrder(),
-      channel: new PayloadChannel(core.sender, path),
-    };
+  constructor(context: SessionContext) {
+    this.id = context.id;
+    this.#context = context;
   }
 
   /**
@@ -93,10 +84,11 @@ export class Session implements AsyncDisposable {
   ): Promise<LossResult & { logprobs: Float32Array[] } & Operations> {
     const plan = planLoss(options.loss ?? { type: "cross_entropy" });
     const pass = lossPass(samples, plan, { forwardOnly: true, outputs: true }, this.#context.core.wireFormat);
-    const { parts, ...operations } = await this.#run(pass, options, ({ output, range }) => ({
+    const read = ({ output, range }: Finished) => ({
       ...lossResult(output),
       logprobs: logprobRows(output, samples.slice(range.from, range.to)),
-    }));
+    });
+    const { parts, ...operations } = await runOperation(this.#context, pass, options, read, ["loss"]);
     return {
       loss: parts.reduce((sum, { loss }) => sum + loss, 0),
       metrics: parts.length === 1 ? parts[0]!.metrics : {},
@@ -114,10 +106,11 @@ export class Session implements AsyncDisposable {
     const outputs = options.returnOutputs ?? false;
     const flags = { forwardOnly: false, outputs };
     const pass = lossPass(samples, planLoss(loss), flags, this.#context.core.wireFormat);
-    return this.#one(pass, options, ({ output }) => ({
+    const read = ({ output }: Finished) => ({
       ...lossResult(output),
       outputs: outputs ? logprobRows(output, samples).map((logprobs) => ({ logprobs })) : undefined,
-    }));
+    });
+    return this.#one(pass, options, read, ["returnOutputs"]);
   }
 
   /**
@@ -132,7 +125,7 @@ export class Session implements AsyncDisposable {
     options: OperationOptions = {},
   ): Promise<Operations> {
     const pass = customPass(samples, gradients, this.#context.core.wireFormat);
-    const { operation, operations } = await this.#run(pass, options, () => undefined);
+    const { operation, operations } = await runOperation(this.#context, pass, options, () => undefined);
     return { operation, operations };
   }
 
@@ -188,6 +181,17 @@ export class Session implements AsyncDisposable {
     return this.#checkpoint("inference-checkpoint", options);
   }
 
+  /**
+   * Runs several operations as one change: nothing else that is called on the session goes out in between, and nothing
+   * that was called behind it if it fails. `work` must use the session that it is given.
+   */
+  async together<T>(work: (session: Session) => Promise<T>, options: CallOptions = {}): Promise<T> {
+    const { order } = this.#context;
+    return runCall("session.together", options, Infinity, (call) =>
+      order.run("changes", call, () => work(new Session({ ...this.#context, order: new SessionOrder() }))),
+    );
+  }
+
   /** Looks at an operation once, such as one whose call was aborted. */
   async getOperation(kind: OperationKind, id: string, options: CallOptions = {}): Promise<OperationInfo> {
     const { core, path } = this.#context;
@@ -214,20 +218,13 @@ export class Session implements AsyncDisposable {
     await this.stop({ wait: true });
   }
 
-  #run<T>(
-    submission: Submission,
-    options: OperationOptions,
-    read: (finished: Finished) => T,
-  ): Promise<Done<T>> {
-    return runOperation(this.#context, submission, options, read);
-  }
-
   async #one<T extends object>(
     submission: Submission,
     options: OperationOptions,
     read: (finished: Finished) => T,
+    names?: readonly string[],
   ): Promise<T & { operation: Operation }> {
-    const { parts, operation } = await this.#run(submission, options, read);
+    const { parts, operation } = await runOperation(this.#context, submission, options, read, names);
     return { ...parts[0]!, operation };
   }
 

@@ -1,7 +1,7 @@
 // Training sessions: starting, joining, looking at, listing, changing and stopping them.
 
 import type { CallOptions } from "./call.ts";
-import type { Core } from "./core.ts";
+import { type Core, contextOf } from "./core.ts";
 import { choices, integer, type Rules, text } from "./fields.ts";
 import { List, type ListOptions } from "./pages.ts";
 import { Session } from "./session.ts";
@@ -84,6 +84,6 @@ export class SessionsApi {
   }
 
   #session({ id }: SessionInfo): Session {
-    return new Session(this.#core, id);
+    return new Session(contextOf(this.#core, id));
   }
 }

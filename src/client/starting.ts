@@ -2,7 +2,7 @@
 
 import { jsonBody } from "./body.ts";
 import type { Call } from "./call.ts";
-import type { Core } from "./core.ts";
+import { type Core, contextOf } from "./core.ts";
 import { flag, group, int64, integer, type Rules, real, record, text, wireFields } from "./fields.ts";
 import type { Request } from "./sender.ts";
 import { Session } from "./session.ts";
@@ -70,5 +70,5 @@ export async function openSession(
     look: (id, call) => send(call, { method: "GET", path: sessionPath(id) }),
     stop: (id) => stopSession(core, id, {}),
   });
-  return new Session(core, id);
+  return new Session(contextOf(core, id));
 }

@@ -7,6 +7,7 @@ import {
   PayloadTooLargeError,
   UnprocessableEntityError,
 } from "./api-errors.ts";
+import type { Body } from "./body.ts";
 import type { Call } from "./call.ts";
 import { halves, planChunks, type Range } from "./chunks.ts";
 import type { SessionContext } from "./core.ts";
@@ -29,7 +30,7 @@ import { moreTelling, type Refusal, type WireFormat } from "./wire.ts";
 export interface Operation {
   readonly id: string;
   readonly kind: OperationKind;
-  /** The key under which it was sent; sending the same body with it again gives the same operation. */
+  /** The key that was sent: the call's, with an ending for a part of a batch or for the second wire format. */
   readonly idempotencyKey: string;
 }
 
@@ -59,7 +60,7 @@ export async function submit(
       const encoded = await encode(submission, format, range, call);
       share.resize(encoded.bytes);
       try {
-        await sendAll(context, encoded, format, key + core.wireFormat.keyEnding(format), call, accepted);
+        await sendAll(context, encoded, format, key, call, accepted);
         if (submission.formats.length > 1) core.wireFormat.remember(format);
         return;
       } catch (error) {
@@ -92,19 +93,25 @@ async function sendAll(
   const pending = plan(context, encoded, encoded.range);
   for (let range = pending.shift(); range !== undefined; range = pending.shift()) {
     const whole = range.from === 0 && range.to === submission.count;
-    const idempotencyKey = whole ? key : `${key}-${range.from}-${range.to}`;
+    const ending = whole ? "" : `-${range.from}-${range.to}`;
+    const idempotencyKey = `${key}${context.core.wireFormat.keyEnding(format)}${ending}`;
     try {
-      const answer = await send(context, encoded, format, range, idempotencyKey, call);
-      if (answer === undefined) {
+      const body = await bodyOf(context, encoded, format, range, call);
+      if (body === "no channel") {
         // Without the channel, sizes matter.
         pending.unshift(...plan(context, encoded, range));
         continue;
       }
+      // To be repeated, a call needs its own key.
+      call.idempotencyKey = key;
+      call.operationId = undefined;
+      const request = { method: "POST", path: `${context.path}/operations/${submission.kind}` } as const;
+      const answer = await context.core.sender.send({ ...request, body, idempotencyKey }, call);
       const operation = { id: answer.at("id").string(), kind: submission.kind, idempotencyKey };
       call.operationId = operation.id;
       accepted.push({ operation, range, answer });
     } catch (error) {
-      if (error instanceof ClientError) error.idempotencyKey = idempotencyKey;
+      if (error instanceof ClientError) error.idempotencyKey = call.idempotencyKey;
       const smaller = submission.divisible ? halves(range) : undefined;
       if (!(error instanceof PayloadTooLargeError) || smaller === undefined) throw error;
       pending.unshift(...smaller);
@@ -121,23 +128,17 @@ function plan({ core, channel }: SessionContext, encoded: Encoded, range: Range)
   );
 }
 
-/** Sends one operation; undefined where its body needs the side channel and the service turns out not to have it. */
-async function send(
-  { core, channel, path }: SessionContext,
+/** The body to send: whole, or in the place of what it has uploaded. */
+async function bodyOf(
+  { core, channel }: SessionContext,
   encoded: Encoded,
   format: WireFormat,
   range: Range,
-  idempotencyKey: string,
   call: Call,
-): Promise<Answer | undefined> {
-  const { kind } = encoded.submission;
-  let body = wholeBody(encoded, range);
-  if (core.payloads !== "inline" && !channel.missing && body !== undefined && body.bytes > INLINE_BYTES) {
-    const id = await channel.upload(uploadedBody(encoded, range), call, core.payloads);
-    if (id === undefined) return undefined;
-    body = await shortenedBody(encoded, format, range, id, call);
-  }
-  call.idempotencyKey = idempotencyKey;
-  call.operationId = undefined;
-  return core.sender.send({ method: "POST", path: `${path}/operations/${kind}`, body, idempotencyKey }, call);
+): Promise<Body | undefined | "no channel"> {
+  const whole = wholeBody(encoded, range);
+  const small = whole === undefined || whole.bytes <= INLINE_BYTES;
+  if (small || core.payloads === "inline" || channel.missing) return whole;
+  const id = await channel.upload(uploadedBody(encoded, range), call, core.payloads);
+  return id === undefined ? "no channel" : shortenedBody(encoded, format, range, id, call);
 }

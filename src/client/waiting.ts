@@ -88,7 +88,7 @@ export async function startAndWait<T extends Found>(
 ): Promise<T> {
   let created: T | undefined;
   try {
-    return await runCall(name, options, defaultTimeoutMs, async (call) => {
+    const run = async (call: Call) => {
       created = await start.create(call);
       let found = created;
       for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * PAUSE_GROWTH, LONGEST_PAUSE_MS)) {
@@ -100,7 +100,8 @@ export async function startAndWait<T extends Found>(
         await call.pause(pauseMs);
         found = await start.look(found.id, call);
       }
-    });
+    };
+    return await runCall(name, options, defaultTimeoutMs, run, ["onProgress"]);
   } catch (error) {
     if (created !== undefined) await stopAfter(error as Error, start, created.id);
     throw error;

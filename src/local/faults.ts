@@ -14,6 +14,8 @@ export type Fault =
       readonly status: number;
       readonly headers?: Readonly<Record<string, string>> | undefined;
       readonly body?: string | undefined;
+      /** Requests, this one included, that are answered so. By default 1. */
+      readonly burst?: number | undefined;
     }
   /** It is not done; the connection is cut. */
   | { readonly kind: "reset" }
@@ -44,6 +46,7 @@ export const COMMON_FAULTS: readonly Fault[] = [
   { kind: "status", status: 429, headers: { "retry-after-ms": "20" } },
   { kind: "status", status: 429, headers: { "retry-after": "0.02" } },
   { kind: "status", status: 500 },
+  { kind: "status", status: 502, burst: 3 },
   { kind: "status", status: 503 },
   { kind: "reset" },
   { kind: "resetAfterCommit" },
@@ -71,10 +74,17 @@ const PIECES = 10;
 export function injectFaults(server: FastifyInstance, plan: FaultPlan): void {
   const chosen = new WeakMap<FastifyRequest, Fault>();
   let nth = 0;
+  let burst: { readonly fault: Fault; left: number } | undefined;
+  const next = (request: FaultRequest): Fault | undefined => {
+    if (burst !== undefined && burst.left-- > 0) return burst.fault;
+    const fault = plan(request);
+    burst = fault?.kind === "status" ? { fault, left: (fault.burst ?? 1) - 1 } : undefined;
+    return fault;
+  };
 
   server.addHook("preHandler", async (request, reply) => {
     const path = request.url.replace(/\?.*/s, "");
-    const fault = plan({ method: request.method, path, nth: nth++ });
+    const fault = next({ method: request.method, path, nth: nth++ });
     if (fault === undefined) return;
     chosen.set(request, fault);
     if (fault.kind === "latency") await sleep(fault.ms);

@@ -86,7 +86,8 @@ export interface CustomForwardBackwardResult<M extends string, D extends Gradien
  * until `session.optimStep`.
  *
  * Everything that can be checked is checked before the first request; nothing is posted unless loss and gradients are
- * finite.
+ * finite. A step may be called behind it without waiting: it goes out when the gradients are there, and not at all if
+ * anything fails before.
  *
  * @throws {InputError} if samples, inputs, groups or parameters do not fit, naming sample and position.
  * @throws {EmptyBatchError} if no weight is above 0.
@@ -117,19 +118,19 @@ export async function computeCustomForwardBackward<
   if (!Array.isArray(samples)) {
     throw new InputError("samples", `expected a list of samples, got ${describe(samples)}`);
   }
-  const weights = samples.map((sample) => sample?.weights);
-  const unscored = await createBatch({ weights, groups, inputs, clampLogprobs, loss });
-  checkBatch(loss, unscored, params);
-  const logprobs = await computeLogprobs(session, samples, call);
-  const batch = await unscored.with({ logprobs });
-  const result = await engine.run(loss, batch, { params, dtype, nonFinite, into, signal: call.signal });
-  const { loss: value, metrics, gradients, emptySamples, nonFiniteSamples } = result;
-  return {
-    loss: value,
-    metrics,
-    gradients,
-    emptySamples,
-    nonFiniteSamples,
-    ...(await session.customForwardBackward(samples, gradients, call)),
-  };
+  // Scoring and gradients are one change: a step that is called behind them must not go out in between.
+  return session.together(
+    async (inTurn) => {
+      const weights = samples.map((sample) => sample?.weights);
+      const unscored = await createBatch({ weights, groups, inputs, clampLogprobs, loss });
+      checkBatch(loss, unscored, params);
+      const logprobs = await computeLogprobs(inTurn, samples, call);
+      const batch = await unscored.with({ logprobs });
+      const run = { params, dtype, nonFinite, into, signal: call.signal };
+      const { gradients, executor: _, ...result } = await engine.run(loss, batch, run);
+      const sent = await inTurn.customForwardBackward(samples, gradients, call);
+      return { ...result, gradients, ...sent };
+    },
+    { signal: call.signal },
+  );
 }

@@ -8,6 +8,7 @@ import {
   KEY,
   rejection,
   reset,
+  SAMPLES,
   SESSION,
   scriptedSession,
   serve,
@@ -138,6 +139,27 @@ test("takes headers and connections from the environment too; storage and others
   vi.stubEnv("TOGETHER_CUSTOM_HEADERS", "");
   vi.stubEnv("TOGETHER_RL_MAX_CONNECTIONS", "many");
   expect(() => testClient(server)).toThrow(/^maxConnections: /);
+});
+
+test("options of a call that nobody knows are refused", async () => {
+  const { session, client, requests } = await scriptedSession([]);
+  const wrong = { timeout: 5 } as object;
+  for (const [call, hint] of [
+    [() => session.optimStep({}, wrong), "timeoutMs"],
+    [() => session.forward(SAMPLES, { idempotencykey: "k" } as object), "idempotencyKey"],
+    [
+      () => session.forwardBackward(SAMPLES, { type: "cross_entropy" }, { returnOutput: true } as object),
+      "returnOutputs",
+    ],
+    [() => session.info(wrong), "timeoutMs"],
+    [() => client.sessions.stop("s-1", { waits: true } as object), "wait"],
+    [() => client.modelResources.stop("r-1", { forced: true } as object), "force"],
+    [() => client.modelResources.open({ baseModel: "m" }, { onprogress: () => {} } as object), "onProgress"],
+    [() => client.checkpoints.download("c-1", { folder: "x", varient: "adapter" } as never), "variant"],
+  ] as const) {
+    expect((await rejection(call())).message).toMatch(new RegExp(`did you mean ${hint}\\?$`));
+  }
+  expect(requests).toEqual([]);
 });
 
 test("options out of range are refused", () => {

@@ -99,6 +99,7 @@ test("500 operations with 20 % faults are each done once, and the weights are th
     "latency",
     "429",
     "500",
+    "502",
     "503",
     "reset",
     "resetAfterCommit",

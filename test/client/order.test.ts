@@ -52,7 +52,7 @@ async function held(ids = ["s-1"]) {
   const client = testClient(server, { wireFormat: "loss_inputs" });
   const sessions = await Promise.all(ids.map((id) => client.sessions.attach(id)));
   const kinds = () => posts.map(({ kind }) => kind);
-  return { posts, kinds, sessions, session: sessions[0]! as Session };
+  return { client, posts, kinds, sessions, session: sessions[0]! as Session };
 }
 
 test("changes go out one by one, each when the one before it was accepted", async () => {
@@ -134,6 +134,42 @@ test("nothing goes out behind a change that was refused; later calls do", async 
   await expect.poll(() => posts.length).toBe(2);
   posts[1]!.answer();
   expect((await later).step).toBe(1);
+});
+
+test("however often a session is attached, it has one order", async () => {
+  const { client, posts, kinds } = await held();
+  const [one, other] = await Promise.all([client.sessions.attach("s-1"), client.sessions.attach("s-1")]);
+  const all = Promise.all([one!.optimStep(), other!.weightsSync()]);
+  await expect.poll(kinds).toEqual(["optim-step"]);
+  await wait(20);
+  expect(kinds()).toEqual(["optim-step"]);
+  posts[0]!.answer();
+  await expect.poll(kinds).toEqual(["optim-step", "weights-sync"]);
+  posts[1]!.answer();
+  await all;
+});
+
+test("operations that belong together let nothing in between, and nothing behind them where they fail", async () => {
+  const { session, posts, kinds } = await held();
+  const together = session.together(async (inTurn) => {
+    await inTurn.forward(SAMPLES);
+    await wait(30);
+    return inTurn.customForwardBackward(SAMPLES, GRADIENTS);
+  });
+  const step = session.optimStep();
+  await expect.poll(kinds).toEqual(["forward-backward"]);
+  posts[0]!.answer(SCORED);
+  await expect.poll(kinds).toEqual(["forward-backward", "custom-forward-backward"]);
+  posts[1]!.answer();
+  expect((await together).operation.kind).toBe("custom-forward-backward");
+  await expect.poll(() => kinds()[2]).toBe("optim-step");
+  posts[2]!.answer();
+  await step;
+
+  const failing = rejection(session.together(() => Promise.reject(new Error("mine"))));
+  const behind = rejection(session.optimStep());
+  expect((await failing).message).toBe("mine");
+  expect(await behind).toMatchObject({ code: "ERR_NOT_SENT", cause: { message: "mine" } });
 });
 
 test("a failed read is no reason to hold a change back", async () => {

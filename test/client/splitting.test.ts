@@ -9,6 +9,7 @@ import { seededRandom } from "../helpers.ts";
 import {
   completed,
   failed,
+  hang,
   PENDING,
   type Received,
   type Reply,
@@ -184,6 +185,25 @@ describe("a custom pass", () => {
     expect(error).toMatchObject({ code: "ERR_PARTIAL_PASS", samplesDone: 2, cause: { operationId: "op-1" } });
   });
 
+  test("that is stopped between its parts names the key that completes it", async () => {
+    const { session } = await splitting((_, nth) => (nth === 0 ? PENDING_THEN_DONE(0) : hang), {
+      maxChunkSamples: 4,
+    });
+    const controller = new AbortController();
+    setTimeout(() => controller.abort(), 60);
+    const options = { idempotencyKey: "mine", signal: controller.signal };
+    const error = await rejection(session.customForwardBackward(SAMPLES, GRADIENTS, options));
+    expect(error).toMatchObject({ name: "AbortError", idempotencyKey: "mine", operationId: undefined });
+  });
+
+  test("whose parts were all accepted when the time is up is only late", async () => {
+    const { session } = await splitting((request) => (request.method === "POST" ? PENDING : hang), {
+      maxChunkSamples: 4,
+    });
+    const error = await rejection(session.customForwardBackward(SAMPLES, GRADIENTS, { timeoutMs: 100 }));
+    expect(error).toMatchObject({ code: "ERR_TIMEOUT", operationId: "op-1" });
+  });
+
   test("whose only operation fails is no partial pass", async () => {
     const { session } = await splitting(() => reset);
     expect((await rejection(session.customForwardBackward(SAMPLES, GRADIENTS))).code).toBe("ERR_CONNECTION");
@@ -251,8 +271,6 @@ function none(output: object, answer: (request: Received) => Reply): (request: R
 }
 
 test("limits out of range are refused", async () => {
-  const { session } = await splitting(() => PENDING);
-  expect(session.id).toBe("s-1");
   for (const options of [{ maxChunkSamples: 0 }, { maxChunkBytes: 1.5 }, { payloads: "always" as never }]) {
     const server = await serve(() => SESSION);
     expect(() => testClient(server, options)).toThrow(new RegExp(`^${Object.keys(options)[0]}: expected`));

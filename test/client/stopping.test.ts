@@ -186,7 +186,7 @@ test("when the time is up", async () => {
   expect(error).toMatchObject({ name: "TimeoutError", code: "ERR_TIMEOUT", operationId: "op-1" });
   // The last failure is not the request that the end itself cut off.
   expect(error.message).toMatch(
-    /^optim-step: no result within 200 ms; operation op-1 may still run on the server; 1 requests failed, the last with ERR_SERVER: 503: status 503 \(GET /,
+    /^optim-step: no result within 200 ms; operation op-1 may still run on the server; failed requests: 1, the last: ERR_SERVER: 503: status 503 \(GET /,
   );
   expect(error.cause).toMatchObject({ code: "ERR_SERVER" });
   expect(error.attempts).toMatchObject([{ status: 503, code: "ERR_SERVER" }]);
@@ -201,7 +201,7 @@ test("a server that is gone is named when the time is up, with what was tried", 
   ]);
   const error = await rejection(session.weightsSync({}, { timeoutMs: 300 }));
   expect(error.message).toMatch(
-    /^weights-sync: no result within 300 ms; operation op-1 .*; \d+ requests failed, the last with ERR_CONNECTION: connect ECONNREFUSED/,
+    /^weights-sync: no result within 300 ms; operation op-1 .*; failed requests: \d+, the last: ERR_CONNECTION: connect ECONNREFUSED/,
   );
   expect((error.attempts as unknown[]).length).toBeGreaterThan(1);
 });

@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import type { Session } from "../../src/client/session.ts";
 import { LOSS, POLICY_SAMPLE } from "./bodies.ts";
-import { PENDING, rejection, SAMPLES, scriptedSession, status } from "./server.ts";
+import { PENDING, rejection, reset, SAMPLES, scriptedSession, status } from "./server.ts";
 
 const formatOf = (body: string) => (body.includes('"loss_inputs"') ? "loss_inputs" : "loss_fn_inputs");
 const refuse = (message: string, code = 422) => status(code, { error: { message, type: "invalid_request" } });
@@ -40,6 +40,27 @@ test("a given key gets an ending of its own for the second body", async () => {
     "mine-loss_fn_inputs",
   ]);
   expect(operation.idempotencyKey).toBe("mine-loss_fn_inputs");
+});
+
+test("a repeat of a call gets the keys of the first, whatever is known of the format by then", async () => {
+  const { session, requests } = await scriptedSession([
+    refuse("loss_fn_inputs: missing"),
+    reset,
+    refuse("loss_fn_inputs: missing"),
+    LOSS,
+    LOSS,
+  ]);
+  const lost = await rejection(step(session, { idempotencyKey: "mine" }));
+  expect(lost.idempotencyKey).toBe("mine");
+  for (let nth = 0; nth < 2; nth++) await step(session, { idempotencyKey: lost.idempotencyKey });
+  const second = "mine-loss_fn_inputs";
+  expect(requests.map(({ headers }) => headers["idempotency-key"])).toEqual([
+    "mine",
+    second,
+    "mine",
+    second,
+    second,
+  ]);
 });
 
 test.each([401, 409, 413, 429, 500])("does not try the other on a %d", async (code) => {

@@ -221,6 +221,25 @@ async function step(
   return computeCustomForwardBackward(session, samples, loss as typeof nll, { engine, ...options });
 }
 
+test("a step that is called behind it goes out behind it, and not at all where it fails", async () => {
+  const { session, requests } = await scriptedSession([SCORES, completed({}), completed({ step: 1 })]);
+  const pass = computeCustomForwardBackward(session, SAMPLES, nll, { engine });
+  expect((await session.optimStep()).step).toBe(1);
+  await pass;
+  expect(requests.map(({ path }) => path.split("/").pop())).toEqual([
+    "forward-backward",
+    "custom-forward-backward",
+    "optim-step",
+  ]);
+  const failing = rejection(
+    computeCustomForwardBackward(session, [{ ...SAMPLES[0]!, weights: [0, 0, 0] }], nll, { engine }),
+  );
+  const step = rejection(session.optimStep());
+  expect((await failing).code).toBe("ERR_EMPTY_BATCH");
+  expect((await step).code).toBe("ERR_NOT_SENT");
+  expect(requests.length).toBe(3);
+});
+
 test("rows of the gradients are of the dtype that was asked for", async () => {
   const { session } = await scriptedSession([SCORES, completed({}), SCORES, completed({})]);
   const bits = await computeCustomForwardBackward(session, SAMPLES, nll, { engine, dtype: "bfloat16" });
