@@ -36,7 +36,7 @@ export function readRows(path: string, given: unknown, like?: readonly Row[]): r
     throw new InputError(path, `expected ${like.length} rows, one per sample, got ${given.length}`);
   }
   for (const [sample, row] of given.entries()) {
-    const length = like?.[sample]!.length;
+    const length = like?.[sample]?.length;
     if (!isNumberList(row) || (length !== undefined && row.length !== length)) {
       const expected = length === undefined ? "a row of numbers" : `a row of ${length} numbers`;
       throw new InputError(path, `expected ${expected}, got ${describe(row)}`, { sample });

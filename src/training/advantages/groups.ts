@@ -89,8 +89,7 @@ export function rlooAdvantages(rewards: ArrayLike<number>, options: RlooAdvantag
   const scored = groups.flat();
   const all = scored.map((sample) => advantages[sample]!);
   const [center, spread] = [mean(all), Math.sqrt(variance(all, 1))];
-  for (const sample of scored)
-    advantages[sample] = quotient(advantages[sample]! - center, spread + 1e-4);
+  for (const sample of scored) advantages[sample] = quotient(advantages[sample]! - center, spread + 1e-4);
   return advantages;
 }
 
@@ -152,7 +151,12 @@ export function passAtKAdvantages(rewards: ArrayLike<number>, options: PassAtKOp
   for (const members of scoredGroups(values, options.groups)) {
     const [best, second] = members.toSorted((a, b) => values[b]! - values[a]!);
     if (best === undefined || second === undefined) continue;
-    const spread = Math.sqrt(variance(members.map((sample) => values[sample]!), 1));
+    const spread = Math.sqrt(
+      variance(
+        members.map((sample) => values[sample]!),
+        1,
+      ),
+    );
     advantages[best] = quotient(values[best]! - values[second]!, normalize ? spread + eps : 1);
   }
   return advantages;
