@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { Command } from "commander";
 import { demoCommand } from "./demo/command.ts";
+import { lossesCommand } from "./losses.ts";
 import { serveCommand } from "./serve.ts";
 import { verifyCommand } from "./verify.ts";
 
@@ -15,6 +16,7 @@ const program = new Command("tokengrad")
   .version(version)
   .addCommand(demoCommand())
   .addCommand(serveCommand())
+  .addCommand(lossesCommand())
   .addCommand(verifyCommand());
 
 try {

@@ -5,6 +5,8 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { LOSSES } from "../../src/losses/catalogue.ts";
+import { dpo } from "../../src/losses/index.ts";
 import { folder } from "../golden/cases.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -85,4 +87,28 @@ test.each<[string[], string]>([
   const { code, output, errors } = await tokengrad("verify", ...args);
   expect(errors).toContain(message);
   expect({ code, output }).toEqual({ code: 1, output: "" });
+});
+
+test("the losses are listed by family, each in a few words", async () => {
+  const { code, output } = await tokengrad("losses");
+  expect(code).toBe(0);
+  expect(output).toMatch(/^Supervised\n {2}crossEntropy +Cross-entropy\n/);
+  expect(output).toMatch(/\n {2}gspoToken +GSPO-token \(the same paper\)\n/);
+  expect(output.match(/^ {2}\w+ +\S/gm)).toHaveLength(Object.keys(LOSSES).length);
+});
+
+test("one loss is shown with formula, options, metrics and program", async () => {
+  const { code, output } = await tokengrad("losses", "dpo");
+  expect(code).toBe(0);
+  expect(output).toContain("-log sigmoid(beta (s_chosen - s_rejected))");
+  expect(output).toMatch(/\| `beta` \| `number` \| 0\.1 \|/);
+  expect(output).toContain("| `accuracy` |");
+  expect(output).toContain(String(dpo()));
+  expect((await tokengrad("losses", "dr_grpo")).output).toContain("loss dr_grpo(");
+});
+
+test("a loss that nobody knows is refused with the nearest that there is", async () => {
+  const { code, errors } = await tokengrad("losses", "dpoo");
+  expect(errors).toContain("did you mean dpo?");
+  expect(code).toBe(1);
 });
