@@ -112,4 +112,21 @@ export {
   computeCustomForwardBackward,
   computeLogprobs,
 } from "./training/custom-loss.ts";
+export {
+  buildGroups,
+  buildLabelled,
+  buildPairs,
+  type CompletionRecord,
+  type LabelledOptions,
+  type LabelledRecord,
+  type PairRecord,
+} from "./training/records.ts";
+export {
+  type ReferenceCache,
+  type ReferenceOptions,
+  type ReferenceProgress,
+  referenceLogprobs,
+} from "./training/reference.ts";
+export type { TokenResponse } from "./training/responses.ts";
+export { SampleSet, type SampleSetOptions, type SetInputs } from "./training/sample-set.ts";
 export { buildCrossEntropySample, extractLossMask } from "./training/samples.ts";

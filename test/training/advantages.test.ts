@@ -85,7 +85,10 @@ test("GAE does not read what is masked, and with lambda 1 is the return less the
 test("returns begin anew behind a masked token", () => {
   const rewards = [[1, 10, 100], []];
   expect(plain(discountedReturns(rewards, { gamma: 0.5 }))).toEqual([[31, 60, 100], []]);
-  expect(plain(discountedReturns(rewards, { gamma: 0.5, mask: [[1, 0, 1], []] }))).toEqual([[1, 60, 100], []]);
+  expect(plain(discountedReturns(rewards, { gamma: 0.5, mask: [[1, 0, 1], []] }))).toEqual([
+    [1, 60, 100],
+    [],
+  ]);
 });
 
 test("the centred divergence moves no mean", () => {
