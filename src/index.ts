@@ -112,6 +112,7 @@ export {
   computeCustomForwardBackward,
   computeLogprobs,
 } from "./training/custom-loss.ts";
+export { type BatchOrder, batchAt, seededRandom } from "./training/order.ts";
 export {
   buildGroups,
   buildLabelled,
@@ -128,5 +129,16 @@ export {
   referenceLogprobs,
 } from "./training/reference.ts";
 export type { TokenResponse } from "./training/responses.ts";
+export {
+  type Reward,
+  type Rollout,
+  type RolloutOptions,
+  type RolloutStep,
+  rolloutSteps,
+  type Sampled,
+  type SampleRolloutsOptions,
+  sampleRollouts,
+} from "./training/rollouts.ts";
+export { loadRun, type RunState, saveRun } from "./training/run-state.ts";
 export { SampleSet, type SampleSetOptions, type SetInputs } from "./training/sample-set.ts";
 export { buildCrossEntropySample, extractLossMask } from "./training/samples.ts";

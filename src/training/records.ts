@@ -65,7 +65,7 @@ export interface CompletionRecord {
  * @throws {InputError} naming prompt and completion, if a prompt has no completion or a completion no log-probabilities.
  */
 export function buildGroups(records: readonly CompletionRecord[]): SampleSet<"old"> {
-  readRecords("groups", records, ["prompt", "completions"]);
+  readRecords("groups", records, ["prompt", "completions", "rewards", "policyVersion"]);
   const all = records.flatMap((record, i) => {
     const path = `groups[${i}]`;
     const prompt = readPrompt(`${path}.prompt`, record.prompt);

@@ -1,12 +1,13 @@
 // Log-probabilities of a frozen reference: taken once over a data set, kept on disk, used again.
-import { createHash, randomUUID } from "node:crypto";
-import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Sample } from "../client/sample.ts";
 import type { Session } from "../client/session.ts";
 import { describe, InputError } from "../errors.ts";
 import { checkNames } from "../names.ts";
 import { computeLogprobs } from "./custom-loss.ts";
+import { writeWhole } from "./files.ts";
 
 export interface ReferenceCache {
   /** Folder for one file per data set; made if missing. */
@@ -69,16 +70,10 @@ async function readCached(path: string, samples: readonly Sample[]): Promise<Flo
   });
 }
 
-/** Writes a file whole or not at all: its sum, then the rows one behind the other. */
-async function writeCached(path: string, rows: readonly Float32Array[]): Promise<void> {
+/** The sum of the rows, then the rows one behind the other. */
+function fileOf(rows: readonly Float32Array[]): Buffer {
   const bytes = Buffer.concat(rows.map((row) => Buffer.from(row.buffer, row.byteOffset, row.byteLength)));
-  const scratch = `${path}.${randomUUID()}`;
-  try {
-    await writeFile(scratch, Buffer.concat([digest(bytes), bytes]));
-    await rename(scratch, path);
-  } finally {
-    await rm(scratch, { force: true });
-  }
+  return Buffer.concat([digest(bytes), bytes]);
 }
 
 /**
@@ -105,7 +100,6 @@ export async function referenceLogprobs(
   let path: string | undefined;
   if (cache !== undefined) {
     checkNames("cache", cache, ["folder", "model", "checkpoint"]);
-    await mkdir(cache.folder, { recursive: true });
     path = join(cache.folder, `${keyOf(cache, samples)}.logprobs`);
     const rows = await readCached(path, samples);
     if (rows !== undefined) {
@@ -124,6 +118,6 @@ export async function referenceLogprobs(
     }
     onProgress?.({ done: rows.length, total, tokens, isCached: false });
   }
-  if (path !== undefined) await writeCached(path, rows);
+  if (path !== undefined) await writeWhole(path, fileOf(rows));
   return rows;
 }
