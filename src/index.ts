@@ -117,10 +117,12 @@ export {
   buildGroups,
   buildLabelled,
   buildPairs,
+  buildResponses,
   type CompletionRecord,
   type LabelledOptions,
   type LabelledRecord,
   type PairRecord,
+  type ResponseRecord,
 } from "./training/records.ts";
 export {
   type ReferenceCache,

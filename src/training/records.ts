@@ -22,6 +22,27 @@ function readRecords(path: string, records: unknown, known: readonly string[]): 
   }
 }
 
+/** A prompt and its response, in tokens. */
+export interface ResponseRecord {
+  /** At least one token. */
+  readonly prompt: TokenRow;
+  readonly response: TokenResponse;
+}
+
+/**
+ * Samples that train on their responses, each a group of its own.
+ *
+ * @throws {InputError} naming the record, if a prompt or a response is missing or empty.
+ */
+export function buildResponses(records: readonly ResponseRecord[]): SampleSet {
+  readRecords("responses", records, ["prompt", "response"]);
+  const samples = records.map(({ prompt, response }, i) => {
+    const path = `responses[${i}]`;
+    return responseSample(readPrompt(`${path}.prompt`, prompt), readResponse(`${path}.response`, response));
+  });
+  return new SampleSet({ samples });
+}
+
 /** A prompt with a response that is preferred to another, in tokens. */
 export interface PairRecord {
   /** At least one token. */
@@ -95,10 +116,7 @@ export function buildGroups(records: readonly CompletionRecord[]): SampleSet<"ol
 }
 
 /** A prompt and a response that is known to be desirable or not. */
-export interface LabelledRecord {
-  /** At least one token. */
-  readonly prompt: TokenRow;
-  readonly response: TokenResponse;
+export interface LabelledRecord extends ResponseRecord {
   readonly desirable: boolean;
 }
 

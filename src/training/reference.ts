@@ -23,6 +23,11 @@ export interface ReferenceOptions {
   readonly referenceBatchSize?: number | undefined;
   /** Keeps the rows on disk and takes them from there: for the same model, checkpoint and samples. Default: nowhere. */
   readonly cache?: ReferenceCache | undefined;
+  /**
+   * Takes the rows from the cache or not at all: for a run that is resumed, whose session is the reference no more. Default
+   * false.
+   */
+  readonly onlyCached?: boolean | undefined;
   /** Called after each slice, for a progress line, and once where all come from the cache. In samples. */
   readonly onProgress?: ((progress: ReferenceProgress) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -80,7 +85,7 @@ function fileOf(rows: readonly Float32Array[]): Buffer {
  * The log-probabilities that a session gives to samples now, before it is trained: rows for the input `reference`, one per
  * sample. Scores a slice at a time, so that a data set of any size goes through; with `cache` only what is not known yet.
  *
- * @throws {InputError} for a bad option; {TokengradError} of the client, if a call fails or is stopped.
+ * @throws {InputError} for a bad option, or with `onlyCached` if the rows are not known; {TokengradError} of the client, if a call fails or is stopped.
  * @example
  * const reference = await referenceLogprobs(session, pairs.samples, { cache: { folder, model, checkpoint } });
  * const set = pairs.with({ reference });
@@ -90,8 +95,14 @@ export async function referenceLogprobs(
   samples: readonly Sample[],
   options: ReferenceOptions = {},
 ): Promise<Float32Array[]> {
-  checkNames("referenceLogprobs", options, ["referenceBatchSize", "cache", "onProgress", "signal"]);
-  const { referenceBatchSize = 64, cache, onProgress, signal } = options;
+  checkNames("referenceLogprobs", options, [
+    "referenceBatchSize",
+    "cache",
+    "onlyCached",
+    "onProgress",
+    "signal",
+  ]);
+  const { referenceBatchSize = 64, cache, onlyCached = false, onProgress, signal } = options;
   if (!Number.isSafeInteger(referenceBatchSize) || referenceBatchSize < 1) {
     const came = describe(referenceBatchSize);
     throw new InputError("referenceBatchSize", `expected a whole number of at least 1, got ${came}`);
@@ -107,6 +118,12 @@ export async function referenceLogprobs(
       onProgress?.({ done: total, total, tokens, isCached: true });
       return rows;
     }
+  }
+  if (onlyCached) {
+    throw new InputError(
+      "cache",
+      `expected the rows of these samples, found none in ${cache?.folder ?? "no folder"}`,
+    );
   }
   const rows: Float32Array[] = [];
   let tokens = 0;

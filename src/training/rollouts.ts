@@ -82,9 +82,9 @@ export interface RolloutOptions extends Omit<SampleRolloutsOptions, "prompts" | 
   /** Sampling of a step; give `seed` another value for each. */
   readonly samplingAt: (step: number) => SamplingOptions;
   /**
-   * Optimizer steps that the weights of a rollout may be behind when it is trained on. 0, the default, samples when the step
-   * begins; above, the rollouts of so many steps ahead are sampled while the policy trains. What turns out to be older is
-   * dropped and counted.
+   * Publications that the weights of a rollout may be behind when it is trained on; there is one before each step. 0, the
+   * default, samples when the step begins; above, the rollouts of so many steps ahead are sampled while the policy trains. What
+   * turns out to be older is dropped and counted.
    */
   readonly maxStaleness?: number;
   /**
@@ -139,11 +139,15 @@ export async function* rolloutSteps(
   const stopper = new AbortController();
   const signal = AbortSignal.any([stopper.signal, ...(options.signal ? [options.signal] : [])]);
   const ahead: Promise<Sampled>[] = [];
+  const published = new Set<number>();
+  const isFresh = ({ policyVersion }: Rollout) =>
+    [...published].filter((version) => version > policyVersion).length <= maxStaleness;
   try {
     for (let step = first, next = first; step < end; step++) {
       // What was sampled ahead is waited for before the weights change, so that it does not matter how long it took.
       await ahead[0];
       const { weightsVersion } = await session.weightsSync({}, { signal });
+      published.add(weightsVersion);
       const drained = (Math.floor(step / drainEvery) + 1) * drainEvery;
       for (const last = Math.min(step + maxStaleness + 1, drained, end); next < last; next++) {
         const batch = { prompts: promptsAt(next), sampling: samplingAt(next), reward, signal };
@@ -153,7 +157,7 @@ export async function* rolloutSteps(
         ahead.push(sampled);
       }
       const { rollouts, failures } = await ahead.shift()!;
-      const fresh = rollouts.filter(({ policyVersion }) => weightsVersion - policyVersion <= maxStaleness);
+      const fresh = rollouts.filter(isFresh);
       const stale = rollouts.length - fresh.length;
       yield { step, policyVersion: weightsVersion, rollouts: fresh, failures, stale };
     }

@@ -1,6 +1,6 @@
 // Pairs, completions and labels as samples: what lines up with what, and what is refused.
 import { expect, test } from "vitest";
-import { buildGroups, buildLabelled, buildPairs } from "../../src/training/records.ts";
+import { buildGroups, buildLabelled, buildPairs, buildResponses } from "../../src/training/records.ts";
 import { SampleSet } from "../../src/training/sample-set.ts";
 
 const rows = (input: unknown) => (input as ArrayLike<number>[]).map((row) => Array.from(row));
@@ -16,6 +16,14 @@ test("a pair is two samples that train on their responses", () => {
   });
   expect(set.samples[1]).toMatchObject({ targets: [2, 5], weights: Float32Array.of(0, 1) });
   expect(set.samples[2]!.weights).toEqual(Float32Array.of(0, 0.5));
+});
+
+test("a response is a sample, and a group of its own", () => {
+  const set = buildResponses([{ prompt: [1, 2], response: [3] }]);
+  expect(set).toMatchObject({
+    groups: [1],
+    samples: buildPairs([{ ...PAIR, rejected: [3] }]).samples.slice(1),
+  });
 });
 
 test("tokens may be typed arrays, BigInt or text", () => {
@@ -109,6 +117,10 @@ test.each<[() => unknown, string]>([
   [group([{ tokens: [1] }]), "groups[0].completions[0].logprobs: expected the sampler's"],
   [group([{ tokens: [1], logprobs: [] }]), "groups[0].completions[0].logprobs: expected 1 numbers"],
   [group([{ tokens: [], logprobs: [] }]), "groups[0].completions[0]: expected at least two tokens together"],
+  [
+    () => buildResponses([{ prompt: [1], response: [] }]),
+    "responses[0].response: expected at least one token",
+  ],
   [label({ desirable: 1 }), "labelled[0].desirable: expected true or false, got 1"],
   [label({ response: [] }), "labelled[0].response: expected at least one token"],
   [

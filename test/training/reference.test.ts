@@ -48,6 +48,7 @@ test("what is known is not asked for again; another model, checkpoint or weight 
   const seen: ReferenceProgress[] = [];
   const rows = await referenceLogprobs(again.session, set.samples, {
     cache,
+    onlyCached: true,
     onProgress: (progress) => seen.push(progress),
   });
   expect(plain(rows)).toEqual(ROWS);
@@ -93,6 +94,9 @@ test("wrong options are refused before anything is scored", async () => {
   const call = (options: object) => referenceLogprobs(session, set.samples, options);
   await expect(call({ referenceBatchSize: 0 })).rejects.toThrow(
     "referenceBatchSize: expected a whole number",
+  );
+  await expect(call({ cache: { ...cache, model: "new" }, onlyCached: true })).rejects.toThrow(
+    "cache: expected the rows of these samples, found none in",
   );
   await expect(call({ batchSize: 3 })).rejects.toThrow("referenceLogprobs.batchSize");
   await expect(call({ cache: { ...cache, modell: "x" } })).rejects.toThrow("did you mean model?");

@@ -51,13 +51,13 @@ const OPTIONS: RolloutOptions = {
 };
 
 /** Runs all steps as a loop would, and tells of each how old its rollouts were and how many were dropped. */
-async function run(script: Script, options: Partial<RolloutOptions>) {
+async function run(script: Script, options: Partial<RolloutOptions>, passes = 1) {
   const { session, log } = await startService(script);
   const seen: { step: number; ages: number[]; stale: number }[] = [];
   for await (const one of rolloutSteps(session, { ...OPTIONS, ...options })) {
     const ages = one.rollouts.map(({ policyVersion }) => one.policyVersion - policyVersion);
     seen.push({ step: one.step, ages, stale: one.stale });
-    await session.optimStep();
+    for (let pass = 0; pass < passes; pass++) await session.optimStep();
   }
   return { log, seen };
 }
@@ -74,6 +74,13 @@ test("the next rollouts are sampled while the policy trains, and are so many ste
   expect(parts.map((part) => part.match(/\d/g)?.join(""))).toEqual(["01", "2", "3", undefined]);
   expect(seen.map(({ ages }) => ages[0])).toEqual([0, 1, 1, 1]);
 
+  const twice = await run({}, { maxStaleness: 1 }, 2);
+  expect(twice.seen.map(({ ages, stale }) => [ages[0], stale])).toEqual([
+    [0, 0],
+    [2, 0],
+    [2, 0],
+    [2, 0],
+  ]);
   const further = await run({}, { maxStaleness: 2 });
   expect(further.seen.map(({ ages }) => ages[0])).toEqual([0, 1, 2, 2]);
 });
