@@ -1,6 +1,7 @@
 // Stage 4: a policy-gradient loop that samples answers, scores them by a reward function and publishes the weights.
 import type { Session } from "../../client/session.ts";
 import { defineLoss, perSample } from "../../loss/define.ts";
+import { groupNormAdvantages } from "../../training/advantages/index.ts";
 import { computeCustomForwardBackward } from "../../training/custom-loss.ts";
 import { answerSample, countTokens } from "./answers.ts";
 import { decodeTokens, encodeText, type Pair } from "./data.ts";
@@ -56,16 +57,6 @@ async function rollOut(
 
 const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
 
-/** Rewards relative to the mean of their prompt, in units of its spread; 0 where all are alike. */
-function relative(rewards: readonly number[], perPrompt: number): number[] {
-  return rewards.map((value, index) => {
-    const start = index - (index % perPrompt);
-    const group = rewards.slice(start, start + perPrompt);
-    const spread = Math.sqrt(mean(group.map((other) => (other - mean(group)) ** 2)));
-    return (value - mean(group)) / (spread + 1e-4);
-  });
-}
-
 export async function trainOnRewards(
   stage: Stage,
   checkpointId: string,
@@ -91,7 +82,7 @@ export async function trainOnRewards(
         const rollouts = await rollOut(session, next.next().value, COMPLETIONS, seed++, signal);
         const rewards = rollouts.map((rollout) => rollout.reward);
         const batch = rollouts.map(({ prompt, answer }) => answerSample(prompt, answer));
-        const inputs = { advantages: relative(rewards, COMPLETIONS) };
+        const inputs = { advantages: groupNormAdvantages(rewards, { groups: COMPLETIONS }) };
         await computeCustomForwardBackward(session, batch, policyGradient, { engine, inputs, signal });
         return { value: mean(rewards), tokens: countTokens(batch) };
       },
