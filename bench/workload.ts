@@ -1,7 +1,7 @@
 // Batches to measure on: seeded log-probabilities of the shape real ones have, the first quarter of each sample prompt.
 import { mkdir, open } from "node:fs/promises";
 import { join } from "node:path";
-import { seededRandom } from "../src/cli/demo/random.ts";
+import { seededRandom } from "../src/training/order.ts";
 
 /** Samples x positions of each. */
 export const WORKLOADS = ["64x512", "256x2048", "512x8192"] as const;

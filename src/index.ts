@@ -142,10 +142,42 @@ export type {
 export { printProgram } from "./loss/print.ts";
 export type { CumsumOptions, Mask, Tensor } from "./loss/tensor.ts";
 export * from "./losses/index.ts";
+export * from "./training/advantages/index.ts";
 export {
   type CustomForwardBackwardOptions,
   type CustomForwardBackwardResult,
   computeCustomForwardBackward,
   computeLogprobs,
 } from "./training/custom-loss.ts";
+export { type BatchOrder, batchAt, seededRandom } from "./training/order.ts";
+export {
+  buildGroups,
+  buildLabelled,
+  buildPairs,
+  buildResponses,
+  type CompletionRecord,
+  type LabelledOptions,
+  type LabelledRecord,
+  type PairRecord,
+  type ResponseRecord,
+} from "./training/records.ts";
+export {
+  type ReferenceCache,
+  type ReferenceOptions,
+  type ReferenceProgress,
+  referenceLogprobs,
+} from "./training/reference.ts";
+export type { TokenResponse } from "./training/responses.ts";
+export {
+  type Reward,
+  type Rollout,
+  type RolloutOptions,
+  type RolloutStep,
+  rolloutSteps,
+  type Sampled,
+  type SampleRolloutsOptions,
+  sampleRollouts,
+} from "./training/rollouts.ts";
+export { loadRun, type RunState, saveRun } from "./training/run-state.ts";
+export { SampleSet, type SampleSetOptions, type SetInputs } from "./training/sample-set.ts";
 export { buildCrossEntropySample, extractLossMask } from "./training/samples.ts";

@@ -1,5 +1,5 @@
 // What tests of several rooms share.
-export { seededRandom } from "../src/cli/demo/random.ts";
+export { seededRandom } from "../src/training/order.ts";
 
 /** How late, in milliseconds, a timer of 10 ms was at most while `work` went on. */
 export async function lateness(work: () => Promise<unknown>): Promise<number> {

@@ -1,4 +1,4 @@
-// The README's first example, run as it stands against a local trainer.
+// The first examples of README and docs/training.md, run as they stand against a local trainer.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -8,8 +8,11 @@ import { startLocalTrainer } from "../src/local/index.ts";
 
 const root = join(import.meta.dirname, "..");
 
-test("the example of the README runs", async () => {
-  const readme = readFileSync(join(root, "README.md"), "utf8");
+test.each([
+  ["README.md", 1],
+  ["docs/training.md", 3],
+])("the example of %s runs", async (name, lines) => {
+  const readme = readFileSync(join(root, name), "utf8");
   const [, example] = readme.match(/```ts\n(import [\s\S]*?)```/)!;
   // Inside the package, so that its own name can be imported.
   const file = join(root, "dist", "readme-example.mjs");
@@ -23,6 +26,6 @@ test("the example of the README runs", async () => {
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
   const [code] = await once(child, "close");
-  expect(output).toMatch(/^loss \d+\.\d+\n$/);
+  expect(output).toMatch(new RegExp(`^(loss \\d+\\.\\d+\\n){${lines}}$`));
   expect(code).toBe(0);
 });

@@ -28,7 +28,7 @@ const compile = (file: string) =>
     { cwd: root, encoding: "utf8" },
   );
 
-const FILES = ["axes.ts", "losses.ts"];
+const FILES = ["axes.ts", "losses.ts", "training.ts"];
 
 test.each(FILES)("test/types/%s compiles with exactly the marked errors", (name) => {
   const { status, stdout } = compile(`test/types/${name}`);

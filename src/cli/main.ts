@@ -3,7 +3,9 @@
 import { readFileSync } from "node:fs";
 import { Command } from "commander";
 import { demoCommand } from "./demo/command.ts";
+import { lossesCommand } from "./losses.ts";
 import { serveCommand } from "./serve.ts";
+import { verifyCommand } from "./verify.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
   version: string;
@@ -13,7 +15,9 @@ const program = new Command("tokengrad")
   .description("Custom post-training losses in TypeScript, with native gradients")
   .version(version)
   .addCommand(demoCommand())
-  .addCommand(serveCommand());
+  .addCommand(serveCommand())
+  .addCommand(lossesCommand())
+  .addCommand(verifyCommand());
 
 try {
   await program.parseAsync();

@@ -57,7 +57,7 @@ export function* runsOf({ runCounts, runs }: Pick<Layout, "runCounts" | "runs">)
 const MAX_ROW = 2 ** 32 - 1;
 
 /** Samples in each group, from what a caller gave: one size for all, a list of sizes, or nothing for groups of one. */
-function readGroups(groups: number | ArrayLike<number> | undefined, samples: number): Uint32Array {
+export function readGroups(groups: number | ArrayLike<number> | undefined, samples: number): Uint32Array {
   if (groups === undefined) return new Uint32Array(samples).fill(1);
   if (typeof groups === "number") {
     if (!Number.isInteger(groups) || groups < 1 || samples % groups !== 0) {

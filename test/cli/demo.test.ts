@@ -7,8 +7,9 @@ import { join } from "node:path";
 import { afterAll, expect, test, vi } from "vitest";
 import { drawCurves } from "../../src/cli/demo/curves.ts";
 import { decodeTokens, encodeText, holdOut, readPairs } from "../../src/cli/demo/data.ts";
-import { batches, seededRandom } from "../../src/cli/demo/random.ts";
+import { batches } from "../../src/cli/demo/random.ts";
 import { Progress } from "../../src/cli/progress.ts";
+import { seededRandom } from "../../src/training/order.ts";
 
 const root = join(import.meta.dirname, "../..");
 const folder = mkdtempSync(join(tmpdir(), "tokengrad-demo-test-"));

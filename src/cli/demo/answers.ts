@@ -1,7 +1,7 @@
 // Prompts and answers as training samples, and what is measured on them.
 import type { Sample } from "../../client/sample.ts";
 import type { Session } from "../../client/session.ts";
-import { computeLogprobs } from "../../training/custom-loss.ts";
+import { referenceLogprobs } from "../../training/reference.ts";
 import { buildCrossEntropySample } from "../../training/samples.ts";
 import { encodeText, type Pair } from "./data.ts";
 
@@ -18,21 +18,12 @@ export const rejectedSample = (pair: Pair) =>
 export const countTokens = (samples: readonly Sample[]) =>
   samples.reduce((total, sample) => total + sample.tokens.length, 0);
 
-/** Samples scored at a time where a whole data set is scored. */
-const SLICE = 64;
-
 /** Log-probabilities of many samples, a slice at a time. */
-export async function logprobsOf(
+export const logprobsOf = (
   session: Session,
   samples: readonly Sample[],
   signal: AbortSignal,
-): Promise<Float32Array[]> {
-  const rows: Float32Array[] = [];
-  for (let start = 0; start < samples.length; start += SLICE) {
-    rows.push(...(await computeLogprobs(session, samples.slice(start, start + SLICE), { signal })));
-  }
-  return rows;
-}
+): Promise<Float32Array[]> => referenceLogprobs(session, samples, { signal });
 
 /** The sum of each sample's log-probabilities; positions that are not trained hold 0. */
 const sums = (rows: readonly Float32Array[]) => rows.map((row) => row.reduce((a, b) => a + b, 0));

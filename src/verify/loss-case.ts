@@ -1,7 +1,8 @@
-// Makes a batch of a golden case.
-import type { BatchInput } from "../../src/engine/batch.ts";
-import type { Loss } from "../../src/loss/define.ts";
-import type { LossCase, Rows } from "./cases.ts";
+// Makes a loss and a batch of a golden case.
+import type { BatchInput } from "../engine/batch.ts";
+import { describe } from "../errors.ts";
+import type { Loss } from "../loss/define.ts";
+import { CaseError, type LossCase, type Rows } from "./cases.ts";
 import { READY_LOSSES } from "./ready-losses.ts";
 
 export interface SetUp {
@@ -34,11 +35,15 @@ const inputsOf = ({ inputs }: LossCase): Record<string, Rows | readonly number[]
  */
 export function setUp(golden: LossCase): SetUp {
   const { inputs, params } = golden;
+  if (!Object.hasOwn(READY_LOSSES, golden.loss)) {
+    throw new CaseError(`loss: expected the identifier of a ready loss, got ${describe(golden.loss)}`);
+  }
   const loss = READY_LOSSES[golden.loss]!(golden);
   const groups = inputs.pairs ?? inputs.triples;
   const samples: (number | undefined)[] = groups?.flat() ?? inputs.logp.map((_, sample) => sample);
   const pick = <T>(values: readonly T[]): T[] => samples.map((sample) => values[sample!]!);
-  const own = Object.entries(inputsOf(golden)).filter(([name]) => name in loss.inputs);
+  // What a case lacks is missed by the engine, by the name of the loss's input.
+  const own = Object.entries(inputsOf(golden)).filter(([name, values]) => name in loss.inputs && values);
   const batch = {
     weights: pick(inputs.mask),
     logprobs: pick(inputs.logp),
@@ -47,7 +52,7 @@ export function setUp(golden: LossCase): SetUp {
       unknown[]
     >,
   };
-  if ("policyWins" in loss.inputs) batch.inputs.policyWins = inputs.model_chosen!.map(Number);
+  if (inputs.model_chosen !== undefined) batch.inputs.policyWins = inputs.model_chosen.map(Number);
   inputs.kl_logp?.forEach((logprob, i) => {
     samples.push(undefined);
     batch.weights.push([1]);

@@ -1,25 +1,19 @@
 // The ready loss of each identifier of the golden cases, with the options that a case's parameters come to.
-import type { Loss } from "../../src/loss/define.ts";
-import { klCov } from "../../src/losses/covariance.ts";
-import { iwOpd, opd } from "../../src/losses/distillation.ts";
-import { bnpo, dapo, drGrpo, grpo, gspo, gspoToken, luspo } from "../../src/losses/group-relative.ts";
-import { entropyProxy, klPenalty } from "../../src/losses/penalties.ts";
-import { cispo, dro, importanceSampling, ppo, reinforce } from "../../src/losses/policy-gradient.ts";
-import { dpo, xpo } from "../../src/losses/preference.ts";
-import { cpo, orpo, simpo, tpo } from "../../src/losses/reference-free.ts";
-import { a2po, nashMd } from "../../src/losses/regression.ts";
-import { gmpo, rloo, vespo } from "../../src/losses/sequence-policy.ts";
-import { crossEntropy, dft, regularizedSft, unlikelihood } from "../../src/losses/supervised.ts";
-import { dppo, sapo } from "../../src/losses/trust-region.ts";
-import { bco, kto } from "../../src/losses/unpaired.ts";
+import type { Loss } from "../loss/define.ts";
+import { klCov } from "../losses/covariance.ts";
+import { iwOpd, opd } from "../losses/distillation.ts";
+import { bnpo, dapo, drGrpo, grpo, gspo, gspoToken, luspo } from "../losses/group-relative.ts";
+import { entropyProxy, klPenalty } from "../losses/penalties.ts";
+import { cispo, dro, importanceSampling, ppo, reinforce } from "../losses/policy-gradient.ts";
+import { dpo, xpo } from "../losses/preference.ts";
+import { cpo, orpo, simpo, tpo } from "../losses/reference-free.ts";
+import { a2po, nashMd } from "../losses/regression.ts";
+import { gmpo, rloo, vespo } from "../losses/sequence-policy.ts";
+import { crossEntropy, dft, regularizedSft, unlikelihood } from "../losses/supervised.ts";
+import { dppo, sapo } from "../losses/trust-region.ts";
+import { bco, kto } from "../losses/unpaired.ts";
 import type { LossCase } from "./cases.ts";
-
-// biome-ignore lint/suspicious/noExplicitAny: a case's parameters become options by name, which the losses check
-type Options = any;
-
-/** Without what is absent: options are left out, never undefined. */
-const present = (options: Record<string, unknown>): Options =>
-  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined && value !== null));
+import { type Options, present } from "./options.ts";
 
 function reductionOf({ reduction, horizon, normalizer }: LossCase["params"]): unknown {
   if (horizon !== undefined) return { type: reduction, horizon };
@@ -121,7 +115,7 @@ const reduced =
     loss(present({ reduction: reductionOf(params), ...own(params) }));
 
 /** By identifier. */
-export const READY_LOSSES: Record<string, (golden: LossCase) => Loss> = {
+export const READY_LOSSES: Readonly<Record<string, (golden: LossCase) => Loss>> = {
   cross_entropy: reduced(crossEntropy),
   regularized_sft: reduced(regularizedSft, ({ beta }) => ({ beta })),
   dft: reduced(dft),
