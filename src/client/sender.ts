@@ -97,7 +97,8 @@ export class Sender {
   }
 
   #toApi({ method, path, body, idempotencyKey }: Request): Outgoing {
-    const headers = idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey };
+    const headers: Record<string, string> =
+      idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey };
     return { method, url: `${this.transport.baseURL}${path}`, toApi: true, body, headers };
   }
 

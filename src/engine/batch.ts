@@ -34,8 +34,8 @@ export interface BatchOptions {
   /** Type of all values per token; values per sample, group and batch are always float64. Default `float32`. */
   readonly precision?: Precision | undefined;
   /**
-   * Whether log-probabilities above 0, which rounding in the trainer may give for a certain token, are held at 0. Default
-   * false: they are used as they are, and the first time in a process a warning tells of them.
+   * Whether log-probabilities above 0, which rounding in the trainer may give for a certain token, are held at 0. By
+   * default and with `false` they are used as they are; by default the first of them in a process cause a warning.
    */
   readonly clampLogprobs?: boolean | undefined;
   /**
@@ -57,7 +57,7 @@ const OPTIONS = ["weights", "logprobs", "groups", "inputs", "precision", "clampL
 
 /** How a batch reads what it is given, now and later. */
 interface BatchReading extends Reading {
-  readonly clampLogprobs: boolean;
+  readonly clampLogprobs: boolean | undefined;
 }
 
 /** Packed samples. Nothing of what it was made from is referenced any more. */
@@ -128,11 +128,11 @@ async function filled(
  */
 export async function createBatch(options: BatchOptions): Promise<Batch> {
   checkNames("batch", options, OPTIONS);
-  const { precision = "float32", clampLogprobs = false, loss } = options;
+  const { precision = "float32", clampLogprobs, loss } = options;
   if (precision !== "float32" && precision !== "float64") {
     throw new InputError("precision", `expected "float32" or "float64", got ${describe(precision)}`);
   }
-  if (typeof clampLogprobs !== "boolean") {
+  if (clampLogprobs !== undefined && typeof clampLogprobs !== "boolean") {
     throw new InputError("clampLogprobs", `expected true or false, got ${describe(clampLogprobs)}`);
   }
   if (loss !== undefined) checkLoss(loss);

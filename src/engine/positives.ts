@@ -14,16 +14,16 @@ function warnOnce(count: number, tokens: number, largest: number, layout: Layout
   process.emitWarning(
     `logprobs: above 0 at ${count} of ${tokens} trained tokens, the largest ${largest}, the first at sample ${sample}, ` +
       `position ${position}: that is a probability above 1, of which log1mexp is NaN. ` +
-      "createBatch({ clampLogprobs: true }) holds them at 0. This warning comes once; batch.positiveLogprobs counts them",
+      "createBatch({ clampLogprobs: true }) holds them at 0, false takes them as they are. This warning comes once; batch.positiveLogprobs counts them",
     { type: "TokengradWarning", code: "TOKENGRAD_POSITIVE_LOGPROBS" },
   );
 }
 
-/** Counts the packed log-probabilities that are above 0; sets them to 0 if `clamp` says so, else warns of them. */
+/** Counts the packed log-probabilities that are above 0; sets them to 0 if `clamp` is true, warns if nobody says. */
 export async function countPositives(
   logprobs: Floats,
   layout: Layout,
-  clamp: boolean,
+  clamp: boolean | undefined,
   pace: Pace,
 ): Promise<number> {
   let count = 0;
@@ -40,6 +40,6 @@ export async function countPositives(
     }
     if (pace.due(end - begin)) await pace.rest();
   }
-  if (count > 0 && !clamp) warnOnce(count, logprobs.length, largest, layout, first);
+  if (count > 0 && clamp === undefined) warnOnce(count, logprobs.length, largest, layout, first);
   return count;
 }

@@ -72,7 +72,14 @@ function expectedRefusal({ inputs, expected }: LossCase): string | undefined {
 
 async function runLoss(golden: LossCase, engine: Engine, precision: Precision) {
   const { loss, samples, weights, logprobs, groups, inputs, params } = setUp(golden);
-  const batch = await createBatch({ weights, logprobs, groups, precision, inputs });
+  const batch = await createBatch({
+    weights,
+    logprobs,
+    groups,
+    precision,
+    inputs,
+    clampLogprobs: false,
+  });
   const result = await engine.run(loss, batch, { dtype: precision, params });
   // A sample that stands in several pairs gets the sum of its gradients.
   const gradients = golden.inputs.logp.map((row) => row.map(() => 0));
@@ -128,6 +135,8 @@ async function verifyOp(golden: OpCase, engine: Engine, precision: Precision): P
     const other = inputs[variable === "x" ? "y" : "x"] ?? values;
     const run = async (upstream: Row) => {
       const batch = await createBatch({
+        // What an op is tried on need not be a log-probability.
+        clampLogprobs: false,
         weights: lengths.map((length) => Array<number>(Math.max(length, 1)).fill(+(length > 0))),
         precision,
         logprobs: Float64Array.from(values),

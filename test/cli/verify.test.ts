@@ -69,7 +69,7 @@ test.each<[string, string]>([
   ],
   [
     '{"format":1,"kind":"loss","loss":"dpo_sigmoid","params":{},"inputs":{"logp":[[1],[1]],"mask":[[1],[1]],"pairs":[[0,1]]},"expected":{"loss":1,"gradients":[[1],[1]]}}',
-    "broken: inputs.reference: expected rows of full length",
+    "broken: inputs.reference: expected 2 rows of full length",
   ],
 ])("a broken file fails and is named: %s", async (text, message) => {
   const { code, output } = await tokengrad("verify", folderWith(NAMES, text));

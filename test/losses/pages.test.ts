@@ -20,7 +20,7 @@ test("the pages are what `npm run docs` makes", () => {
 });
 
 test("every exported loss has a page, with formula, options and example", () => {
-  const pieces = ["combine", "klEstimate", "sampleMean", "sampleSum"];
+  const pieces = ["combine", "groupAdvantages", "klEstimate", "sampleMean", "sampleSum"];
   expect(Object.keys(losses).filter((name) => !pieces.includes(name))).toEqual(
     expect.arrayContaining(Object.keys(LOSSES)),
   );
