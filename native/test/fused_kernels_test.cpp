@@ -1,4 +1,5 @@
 // Tests of the kernels: every op against the C library in double, and all variants bit for bit.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -144,9 +145,10 @@ void check_accuracy(const Kernel& kernel, const Reference& reference, const Oper
 }
 
 const Kernel& kernel_named(const std::string& name) {
-  const size_t index = kernel_of(name);
-  EXPECT(index != kNoKernel);
-  return variants().front()->kernels[index];
+  const std::span<const Kernel> kernels(variants().front()->kernels, variants().front()->count);
+  const auto found = std::ranges::find(kernels, name, &Kernel::name);
+  EXPECT(found != kernels.end());
+  return *found;
 }
 
 TEST(fused_kernels_are_as_exact_as_they_say) {
@@ -169,7 +171,6 @@ TEST(fused_kernels_have_a_reference_each) {
     const std::string name = variants().front()->kernels[i].name;
     EXPECT(name == "pow" || references().contains(name));
   }
-  EXPECT_EQUAL(kernel_of("tan"), kNoKernel);
 }
 
 TEST(fused_kernels_of_doubles_follow_the_references) {

@@ -159,7 +159,7 @@ class Oracle {
 
   Doubles elementwise(const Node& node, size_t size) const {
     if (node.name == "detach") return in(node, 0);
-    const fused::Kernel& kernel = fused::variants().back()->kernels[fused::kernel_of(node.name)];
+    const fused::Kernel& kernel = fused::variants().back()->kernels[fused::kernel_of(node)];
     const double* operands[fused::kMostOperands] = {};
     for (size_t k = 0; k < node.inputs.size(); ++k) operands[k] = in(node, k).data();
     Doubles out(size);

@@ -217,6 +217,30 @@ TEST(fused_plan_names_the_ops_that_have_no_kernel) {
   EXPECT(fused::Plan(clipped_policy_gradient()).lacking().empty());
 }
 
+TEST(fused_plan_lacks_ops_that_are_used_unlike_their_kernel) {
+  const auto lacks = [](const NodeSpec& node) {
+    Builder b;
+    const size_t x = b.input(Axis::kToken);
+    const size_t loss = b.sum(x, Axis::kBatch);
+    return !fused::Plan(b.build(loss, b.node(node))).lacking().empty();
+  };
+  const auto spec = [](const char* name, const char* aten, size_t operands,
+                       Attributes attributes = {}) {
+    return NodeSpec{
+        name,         aten,         std::vector<size_t>(operands, 0), std::move(attributes),
+        Axis::kToken, Kind::kNumber};
+  };
+  EXPECT(!lacks(spec("exp", "exp", 1)));
+  EXPECT(!lacks(spec("where", "where.self", 3)));
+  EXPECT(!lacks(spec("pow", "pow.Tensor_Scalar", 1, {{"exponent", 2}})));
+  EXPECT(lacks(spec("exp", "add.Tensor", 2)));
+  EXPECT(lacks(spec("where", "_nested_view_from_buffer_copy", 4)));
+  EXPECT(lacks(spec("add", "neg", 1)));
+  EXPECT(lacks(spec("add", "add.Tensor", 2, {{"alpha", 2}})));
+  EXPECT(lacks(spec("pow", "exp", 1)));
+  EXPECT(lacks(spec("pow", "clamp", 1, {{"min", 0}})));
+}
+
 TEST(fused_plan_drops_what_nobody_needs) {
   Builder b;
   const size_t x = b.input(Axis::kToken);

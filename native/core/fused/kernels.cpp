@@ -30,6 +30,13 @@ std::vector<const Variant*> supported() {
   return found;
 }
 
+bool computes(const Kernel& kernel, const Node& node) {
+  const size_t parameters = kernel.parameter == nullptr ? 0 : 1;
+  return node.name == kernel.name && node.inputs.size() == kernel.operands &&
+         node.attributes.size() == parameters &&
+         (parameters == 0 || node.attributes.contains(kernel.parameter));
+}
+
 }  // namespace
 
 std::span<const Variant* const> variants() {
@@ -37,9 +44,9 @@ std::span<const Variant* const> variants() {
   return *found;
 }
 
-size_t kernel_of(std::string_view name) {
+size_t kernel_of(const Node& node) {
   for (size_t i = 0; i < kPortable.count; ++i) {
-    if (kPortable.kernels[i].name == name) return i;
+    if (computes(kPortable.kernels[i], node)) return i;
   }
   return kNoKernel;
 }

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 
 #include "core/dtype.h"
 
@@ -61,10 +60,12 @@ struct Variant {
 /// Those that this CPU can run, the fastest first.
 std::span<const Variant* const> variants();
 
-/// Number of the kernel of an op, the same in all variants; kNoKernel if there is none.
-size_t kernel_of(std::string_view name);
+/// Number of the kernel that computes an elementwise node, the same in all variants: it has the
+/// node's name, as many operands, and no other attribute than its parameter. kNoKernel if there is
+/// none.
+size_t kernel_of(const Node& node);
 constexpr size_t kNoKernel = static_cast<size_t>(-1);
-/// The parameter of a kernel's loops for a node of its op.
+/// The parameter of a kernel's loops for a node that it computes.
 double parameter_of(size_t kernel, const Node& node);
 
 /// The result of nothing, and of two results together. NaN wins.
