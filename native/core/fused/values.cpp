@@ -21,9 +21,11 @@ Reduction reduction_of(Op op) {
 
 }  // namespace
 
-Values::Values(const Plan& plan, const Layout& layout, const Request& request)
+Values::Values(const Plan& plan, const Layout& layout, const Request& request,
+               const Variant& variant)
     : plan_(plan),
       layout_(layout),
+      variant_(variant),
       coarse_(plan.nodes().size(), nullptr),
       tokens_(plan.nodes().size(), nullptr),
       partials_(plan.schedule().partials.size()) {
@@ -126,8 +128,8 @@ void Values::elementwise(size_t index, double* out) const {
   const size_t kernel = plan_.kernel(index);
   const double* operands[kMostOperands] = {};
   for (size_t k = 0; k < node.inputs.size(); ++k) operands[k] = coarse_[node.inputs[k]];
-  variants()[0]->kernels[kernel].wide(out, operands[0], operands[1], operands[2],
-                                      layout_.size(node.axis), parameter_of(kernel, node));
+  variant_.kernels[kernel].wide(out, operands[0], operands[1], operands[2], layout_.size(node.axis),
+                                parameter_of(kernel, node));
 }
 
 void Values::reduce(size_t index, double* out) const {

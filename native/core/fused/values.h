@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/fused/kernels.h"
 #include "core/fused/plan.h"
 #include "core/layout.h"
 #include "core/request.h"
@@ -13,7 +14,7 @@ namespace tokengrad::fused {
 
 class Values {
  public:
-  Values(const Plan& plan, const Layout& layout, const Request& request);
+  Values(const Plan& plan, const Layout& layout, const Request& request, const Variant& variant);
 
   /// Values of a node of axis sample, group or batch; masks are 0 and 1.
   const double* coarse(size_t node) const { return coarse_[node]; }
@@ -41,6 +42,7 @@ class Values {
 
   const Plan& plan_;
   const Layout& layout_;
+  const Variant& variant_;
   std::vector<const double*> coarse_;
   std::vector<const float*> tokens_;
   std::vector<std::vector<double>> partials_;
