@@ -20,7 +20,6 @@ Evaluation::Evaluation(const Program& program, const Layout& layout, const Reque
       precision_(request.precision),
       device_(device),
       values_(program.nodes().size()) {
-  check_request(program, layout, request);
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const InputData& input = request.inputs[i];
     // Never written to: no op of a program is in place.

@@ -14,7 +14,7 @@ namespace tokengrad {
 /// The values of a program's nodes for one request. Shapes are [elements of the node's axis].
 class Evaluation {
  public:
-  /// Throws `ERR_REQUEST` if the request does not fit the program and the layout.
+  /// The request has passed `check_request`.
   Evaluation(const Program& program, const Layout& layout, const Request& request,
              at::Device device);
 

@@ -21,10 +21,8 @@ Computed run(const Compiled& compiled, const Layout& layout, const Request& requ
   if (executor == Executor::kAutograd) {
     return run_autograd(compiled.program, layout, request, device, cancel);
   }
-  if (executor == Executor::kFused && is_fused(compiled.plan, request, device)) {
-    check_request(compiled.program, layout, request);
+  if (executor == Executor::kFused && is_fused(compiled.plan, request, device))
     return run_fused(compiled.plan, layout, request, cancel);
-  }
   return run_torch(compiled.program, layout, request, device, cancel);
 }
 
@@ -33,6 +31,7 @@ Computed run(const Compiled& compiled, const Layout& layout, const Request& requ
 RunResult run_program(const Compiled& compiled, const Request& request, Executor executor,
                       at::Device device, const CancelFlag& cancel) {
   const Layout layout(request.layout, device);
+  check_request(compiled.program, layout, request);
   Computed computed = run(compiled, layout, request, executor, device, cancel);
   if (!std::isfinite(computed.result.loss) || computed.non_finite_token) {
     throw explain(compiled.program, layout, request, device, computed, cancel);

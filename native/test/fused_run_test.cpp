@@ -254,41 +254,6 @@ TEST(fused_plan_drops_what_nobody_needs) {
   EXPECT_EQUAL(plan.passes()[0].steps.size(), size_t{1});
 }
 
-TEST(requests_that_do_not_fit_are_refused) {
-  Builder b;
-  const size_t x = b.input(Axis::kToken);
-  const Program program = b.build(b.sum(x, Axis::kBatch), x, {}, {x});
-  const Batch batch({4, 2});
-  const std::vector<float> values(6, 1.0f);
-  const std::vector<double> doubles(6, 1.0);
-  const auto refuses = [&](void (*spoil)(Request&)) {
-    std::vector<std::byte> out(static_cast<size_t>(batch.positions) * 4);
-    std::vector<double> output(6);
-    Request request{.layout = batch.spec(),
-                    .inputs = {data_of(values)},
-                    .precision = at::kFloat,
-                    .output = out,
-                    .dtype = Dtype::kFloat32,
-                    .outputs = {output}};
-    spoil(request);
-    const Layout layout(batch.spec(), at::kCPU);
-    return code_of([&] { check_request(program, layout, request); });
-  };
-  EXPECT_EQUAL(refuses([](Request&) {}), std::string());
-  for (const auto spoil : std::initializer_list<void (*)(Request&)>{
-           [](Request& request) { request.inputs.clear(); },
-           [](Request& request) { request.inputs.push_back(request.inputs[0]); },
-           [](Request& request) { request.inputs[0].size = 5; },
-           [](Request& request) { request.inputs[0].dtype = at::kDouble; },
-           [](Request& request) { request.precision = at::kDouble; },
-           [](Request& request) { request.dtype = Dtype::kFloat64; },
-           [](Request& request) { request.output = request.output.first(3); },
-           [](Request& request) { request.outputs.clear(); },
-           [](Request& request) { request.outputs[0] = request.outputs[0].first(5); }}) {
-    EXPECT_EQUAL(refuses(spoil), std::string("ERR_REQUEST"));
-  }
-}
-
 TEST(fused_run_passes_on_what_array_ops_refuse) {
   Builder b;
   const size_t sums = b.sum(b.input(Axis::kToken), Axis::kSample);
