@@ -112,17 +112,17 @@ Engine::Engine(const Napi::CallbackInfo& info) : ObjectWrap(info) {
   guarded(info.Env(), [&] {
     const Reader options(info[0], "options");
     device_name_ = options["device"].text();
-    threads_ = static_cast<int>(options["threads"].whole(1, kMaxThreads));
+    // First, since the system may refuse a thread: then there is no channel to close.
+    worker_ = std::make_unique<Worker>(static_cast<int>(options["threads"].whole(1, kMaxThreads)));
+    channel_ =
+        Channel::New(info.Env(), "tokengrad", /*maxQueueSize=*/0, /*initialThreadCount=*/1, this);
+    // Only a pending call keeps the process alive.
+    channel_.Unref(info.Env());
+    info.Env().GetInstanceData<Environment>()->engines.insert(this);
+    // Hooks run last in, first out: this one ends the thread while the channel it writes to is
+    // still there.
+    napi_add_env_cleanup_hook(info.Env(), &Engine::on_environment_end, this);
   });
-  channel_ =
-      Channel::New(info.Env(), "tokengrad", /*maxQueueSize=*/0, /*initialThreadCount=*/1, this);
-  // Only a pending call keeps the process alive.
-  channel_.Unref(info.Env());
-  worker_ = std::make_unique<Worker>(threads_);
-  // Hooks run last in, first out: this one ends the thread while the channel it writes to is still
-  // there.
-  napi_add_env_cleanup_hook(info.Env(), &Engine::on_environment_end, this);
-  info.Env().GetInstanceData<Environment>()->engines.insert(this);
 }
 
 Engine::~Engine() { close(); }

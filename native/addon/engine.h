@@ -42,7 +42,8 @@ class Engine : public Napi::ObjectWrap<Engine> {
  public:
   static Napi::Function define(Napi::Env env);
 
-  /// `new Engine({ device, threads })`. Starts the worker; the device is chosen by `open`.
+  /// `new Engine({ device, threads })`. Starts the worker; the device is chosen by `open`. Throws
+  /// `ERR_REQUEST` if the options do not fit and `ERR_NATIVE` if no thread can be started.
   explicit Engine(const Napi::CallbackInfo& info);
   ~Engine() override;
 
@@ -72,7 +73,6 @@ class Engine : public Napi::ObjectWrap<Engine> {
   Napi::Object submit(Napi::Env env, std::vector<Napi::Reference<Napi::Value>> kept, Work work);
   void settle(Napi::Env env, uint32_t id, const Outcome& outcome);
   std::string device_name_;
-  int threads_;
   /// Where the runs compute; written and read on the worker's thread only.
   std::shared_ptr<at::Device> device_ = std::make_shared<at::Device>(at::kCPU);
   uint32_t next_id_ = 0;

@@ -7,8 +7,9 @@
 namespace tokengrad {
 
 /// Computes the nodes before `Program::forward` and differentiates them. The gradient is 0 where
-/// the loss does not depend on the variable. Throws `ERR_REQUEST` if the program has outputs behind
-/// those nodes; see `run_program` for the other errors.
+/// the loss does not depend on the variable. The request has passed `check_request`. Throws
+/// `ERR_REQUEST` if the program has outputs behind those nodes; see `run_program` for the other
+/// errors.
 Computed run_autograd(const Program& program, const Layout& layout, const Request& request,
                       at::Device device, const CancelFlag& cancel);
 

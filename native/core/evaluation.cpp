@@ -20,7 +20,6 @@ Evaluation::Evaluation(const Program& program, const Layout& layout, const Reque
       precision_(request.precision),
       device_(device),
       values_(program.nodes().size()) {
-  check_request(program, layout, request);
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const InputData& input = request.inputs[i];
     // Never written to: no op of a program is in place.
@@ -142,7 +141,7 @@ at::Tensor Evaluation::members(int64_t index) const {
 }
 
 const Segments& Evaluation::within(const Node& node) const {
-  return *layout_.segments(node.axis, static_cast<Axis>(node.attribute("within")));
+  return *layout_.segments(node.axis, node.within());
 }
 
 }  // namespace tokengrad

@@ -14,14 +14,14 @@ namespace tokengrad {
 /// The values of a program's nodes for one request. Shapes are [elements of the node's axis].
 class Evaluation {
  public:
-  /// Throws `ERR_REQUEST` if the request does not fit the program and the layout.
+  /// The request has passed `check_request`.
   Evaluation(const Program& program, const Layout& layout, const Request& request,
              at::Device device);
 
   /// The input that is differentiated; its history is recorded if it requires a gradient.
   const at::Tensor& variable() const { return values_[program_.inputs()[program_.variable()]]; }
-  /// Computes a node from the values before it, which must still be there. Throws `ERR_INDEX` and
-  /// `ERR_GROUP_SIZE` as the ops of `arrays.h` do.
+  /// Computes a node from the values before it, which must still be there. Throws `ERR_INDEX`,
+  /// `ERR_GROUP_SIZE` and `ERR_REQUEST` as the ops of `arrays.h` do.
   const at::Tensor& compute(size_t node);
   /// Lets go of what no node after this one needs.
   void release(size_t node);

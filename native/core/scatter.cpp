@@ -3,9 +3,7 @@
 
 #include <atomic>
 #include <limits>
-#include <string>
 
-#include "core/error.h"
 #include "core/parallel.h"
 #include "core/rows.h"
 
@@ -36,16 +34,8 @@ std::optional<int64_t> scatter_from(const T* gradient, const Layout& layout, Dty
 
 }  // namespace
 
-void check_output(const Layout& layout, Dtype dtype, std::span<const std::byte> out) {
-  const size_t expected = static_cast<size_t>(layout.positions()) * bytes_of(dtype);
-  if (out.size() == expected) return;
-  throw Error("ERR_REQUEST", "output: expected " + std::to_string(expected) + " bytes, got " +
-                                 std::to_string(out.size()));
-}
-
 std::optional<int64_t> scatter(const at::Tensor& gradient, const Layout& layout, Dtype dtype,
                                std::span<std::byte> out) {
-  check_output(layout, dtype, out);
   if (gradient.scalar_type() == at::kDouble) {
     return scatter_from(gradient.const_data_ptr<double>(), layout, dtype, out.data());
   }

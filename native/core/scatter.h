@@ -12,9 +12,6 @@
 
 namespace tokengrad {
 
-/// Throws `ERR_REQUEST` if `out` does not hold one value of `dtype` per position.
-void check_output(const Layout& layout, Dtype dtype, std::span<const std::byte> out);
-
 /// Writes `gradient` ([tokens], float32 or float64, on the CPU) to the positions of the trained
 /// tokens and 0 to all others. `out` holds one value of `dtype` per position. Gives the first
 /// token, in their order, whose value is not finite once it is of that type; none if all are.

@@ -5,7 +5,8 @@
 
 namespace tokengrad {
 
-/// Computes all nodes of the program, those of the gradient too. See `run_program` for its errors.
+/// Computes all nodes of the program, those of the gradient too. The request has passed
+/// `check_request`. See `run_program` for its errors.
 Computed run_torch(const Program& program, const Layout& layout, const Request& request,
                    at::Device device, const CancelFlag& cancel);
 

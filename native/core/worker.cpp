@@ -23,12 +23,17 @@ void set_threads(int threads) {
 
 /// glibc hands freed memory back to the system as soon as a few MiB of it lie together, and each
 /// page costs a fault when it is wanted again: more time than the ops of a run take. These are the
-/// bounds it comes to by itself once a block of 32 MiB has been freed.
+/// bounds it comes to by itself once a block of 32 MiB has been freed. They hold for the whole
+/// process, all that Node allocates included, since glibc has none for one thread; so they are set
+/// once, and whatever the process sets later stays.
 void keep_freed_memory() {
 #ifdef __GLIBC__
-  constexpr int kMiB = 1 << 20;
-  mallopt(M_MMAP_THRESHOLD, 32 * kMiB);
-  mallopt(M_TRIM_THRESHOLD, 64 * kMiB);
+  static std::once_flag once;
+  std::call_once(once, [] {
+    constexpr int kMiB = 1 << 20;
+    mallopt(M_MMAP_THRESHOLD, 32 * kMiB);
+    mallopt(M_TRIM_THRESHOLD, 64 * kMiB);
+  });
 #endif
 }
 

@@ -121,8 +121,7 @@ class Oracle {
   }
 
   Doubles sort(const Node& node, size_t size) const {
-    const auto within = static_cast<Axis>(int(node.attribute("within")));
-    const std::vector<size_t> segments = parents(node.axis, within);
+    const std::vector<size_t> segments = parents(node.axis, node.within());
     const Doubles& x = in(node, 0);
     std::vector<size_t> order(size);
     std::iota(order.begin(), order.end(), size_t{0});
@@ -159,7 +158,7 @@ class Oracle {
 
   Doubles elementwise(const Node& node, size_t size) const {
     if (node.name == "detach") return in(node, 0);
-    const fused::Kernel& kernel = fused::variants().back()->kernels[fused::kernel_of(node.name)];
+    const fused::Kernel& kernel = fused::variants().back()->kernels[fused::kernel_of(node)];
     const double* operands[fused::kMostOperands] = {};
     for (size_t k = 0; k < node.inputs.size(); ++k) operands[k] = in(node, k).data();
     Doubles out(size);

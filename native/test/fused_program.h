@@ -84,6 +84,8 @@ class Builder {
                 std::move(attributes), axis, is_mask ? Kind::kMask : Kind::kNumber});
   }
   size_t sum(size_t node, Axis axis) { return structural("sum", {node}, axis); }
+  /// Any node at all.
+  size_t node(NodeSpec node) { return add(std::move(node)); }
 
   Program build(size_t loss, size_t gradient, std::vector<size_t> metrics = {},
                 std::vector<size_t> outputs = {}) {

@@ -11,7 +11,8 @@
 namespace tokengrad::test {
 namespace {
 
-/// Sums, extremes, several passes, ops that need all tokens, and most of the vector math.
+/// Sums, extremes, several passes, ops that need all tokens, and most of the math, of tokens and of
+/// samples.
 Program everything() {
   Builder b;
   const size_t x = b.input(Axis::kToken);
@@ -21,15 +22,19 @@ Program everything() {
   const size_t shares = b.op("div", {exps, b.spread(sums, Axis::kToken)});
   const size_t running = b.structural("cumsum", {shares}, Axis::kToken,
                                       {{"reverse", 1}, {"exclusive", 0}, {"discount", 0.9}});
-  size_t mixed = b.op("add", {running, b.op("sigmoid", {x})});
-  for (const char* name : {"tanh", "logSigmoid", "expm1", "abs", "log1p", "erf", "exp"})
-    mixed = b.op(name, {mixed});
+  const auto mix = [&b](size_t node) {
+    for (const char* name : {"tanh", "logSigmoid", "expm1", "abs", "log1p", "erf", "exp"})
+      node = b.op(name, {node});
+    return node;
+  };
+  const size_t mixed = mix(b.op("add", {running, b.op("sigmoid", {x})}));
   const size_t means = b.sum(mixed, Axis::kSample);
+  const size_t of_samples = mix(b.op("pow", {means}, {{"exponent", -0.7}}));
   const size_t smallest = b.structural("min", {mixed}, Axis::kSample);
   const size_t powers = b.op("pow", {b.op("abs", {x})}, {{"exponent", 0.3}});
   const size_t loss = b.sum(means, Axis::kBatch);
   const size_t gradient = b.op("mul", {b.op("add", {mixed, powers}), b.spread(loss, Axis::kToken)});
-  return b.build(loss, gradient, {}, {sums, means, smallest, mixed});
+  return b.build(loss, gradient, {}, {sums, means, smallest, of_samples, mixed});
 }
 
 bool has_same_bits(const Answer& one, const Answer& other) {
@@ -92,10 +97,10 @@ TEST(fused_run_gives_a_sample_the_same_bits_alone_and_among_others) {
   for (size_t s = 0; s < lengths.size(); ++s) {
     const std::vector<float> own(x.begin() + first, x.begin() + first + lengths[s]);
     const Answer alone = run_fused_program(everything(), Batch({lengths[s]}), {data_of(own)});
-    for (size_t output = 0; output < 3; ++output)
+    for (size_t output = 0; output < 4; ++output)
       EXPECT_EQUAL(alone.outputs[output][0], all.outputs[output][s]);
     for (size_t i = 0; i < own.size(); ++i)
-      EXPECT_EQUAL(alone.outputs[3][i], all.outputs[3][first + i]);
+      EXPECT_EQUAL(alone.outputs[4][i], all.outputs[4][first + i]);
     first += lengths[s];
   }
 }

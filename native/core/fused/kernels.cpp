@@ -1,7 +1,6 @@
 // Picks among the variants of the kernels.
 #include "core/fused/kernels.h"
 
-#include <limits>
 #include <vector>
 
 #include "core/program.h"
@@ -30,6 +29,13 @@ std::vector<const Variant*> supported() {
   return found;
 }
 
+bool computes(const Kernel& kernel, const Node& node) {
+  const size_t parameters = kernel.parameter == nullptr ? 0 : 1;
+  return node.name == kernel.name && node.inputs.size() == kernel.operands &&
+         node.attributes.size() == parameters &&
+         (parameters == 0 || node.attributes.contains(kernel.parameter));
+}
+
 }  // namespace
 
 std::span<const Variant* const> variants() {
@@ -37,9 +43,9 @@ std::span<const Variant* const> variants() {
   return *found;
 }
 
-size_t kernel_of(std::string_view name) {
+size_t kernel_of(const Node& node) {
   for (size_t i = 0; i < kPortable.count; ++i) {
-    if (kPortable.kernels[i].name == name) return i;
+    if (computes(kPortable.kernels[i], node)) return i;
   }
   return kNoKernel;
 }
@@ -47,17 +53,6 @@ size_t kernel_of(std::string_view name) {
 double parameter_of(size_t kernel, const Node& node) {
   const char* const name = kPortable.kernels[kernel].parameter;
   return name == nullptr ? 0.0 : node.attribute(name);
-}
-
-double empty_of(Reduction reduction) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  return reduction == Reduction::kSum ? 0.0 : reduction == Reduction::kMax ? -kInfinity : kInfinity;
-}
-
-double join(Reduction reduction, double x, double y) {
-  if (reduction == Reduction::kSum) return x + y;
-  if (y != y) return y;
-  return (reduction == Reduction::kMax ? y > x : y < x) ? y : x;
 }
 
 }  // namespace tokengrad::fused

@@ -20,7 +20,8 @@ class Plan {
   /// Keeps no reference to the program.
   explicit Plan(const Program& program);
 
-  /// Names of the program's ops that have no kernel. If there are any, the plan cannot be run.
+  /// Names of the program's ops that no kernel computes as they are used. If there are any, the
+  /// plan cannot be run.
   const std::vector<std::string>& lacking() const { return lacking_; }
 
   /// The program's nodes. What is a mere copy of another node is nobody's input.

@@ -10,7 +10,7 @@ namespace tokengrad::fused {
 
 Computed run(const Plan& plan, const Layout& layout, const Request& request,
              const CancelFlag& cancel, const Variant& variant) {
-  Values values(plan, layout, request);
+  Values values(plan, layout, request, variant);
   Runner runner(plan, layout, request, cancel, variant, values);
   for (size_t pass = 0; pass <= plan.passes().size(); ++pass) {
     for (const size_t node : plan.schedule().before[pass]) {

@@ -10,10 +10,12 @@
 
 namespace tokengrad::fused {
 
-/// Runs on the calling thread and libtorch's intra-op threads. The result has the same bits
-/// whatever their number and the CPU; a sample's part of it, whatever other samples there are.
+/// Runs on the calling thread and libtorch's intra-op threads. With the same C library, whose
+/// functions coarse values are computed by, the result has the same bits whatever the number of
+/// threads and the CPU; a sample's part of it, whatever other samples there are.
 /// The request is of float32 precision and has passed `check_request`; `variant` is one of
-/// `variants()`. Throws `ERR_GROUP_SIZE`, `ERR_INDEX`, `ERR_ABORTED`.
+/// `variants()`. Throws `ERR_GROUP_SIZE`, `ERR_INDEX`, `ERR_REQUEST` of ranks (see arrays.h),
+/// `ERR_ABORTED`.
 Computed run(const Plan& plan, const Layout& layout, const Request& request,
              const CancelFlag& cancel, const Variant& variant);
 

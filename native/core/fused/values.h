@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/fused/kernels.h"
 #include "core/fused/plan.h"
 #include "core/layout.h"
 #include "core/request.h"
@@ -13,7 +14,7 @@ namespace tokengrad::fused {
 
 class Values {
  public:
-  Values(const Plan& plan, const Layout& layout, const Request& request);
+  Values(const Plan& plan, const Layout& layout, const Request& request, const Variant& variant);
 
   /// Values of a node of axis sample, group or batch; masks are 0 and 1.
   const double* coarse(size_t node) const { return coarse_[node]; }
@@ -25,8 +26,8 @@ class Values {
   /// Where a partial's values, one per sample, are to be put.
   std::vector<double>& partial(size_t index) { return partials_[index]; }
 
-  /// Computes a node from the values before it. Throws `ERR_GROUP_SIZE` and `ERR_INDEX`, see
-  /// arrays.h.
+  /// Computes a node from the values before it. Throws `ERR_GROUP_SIZE`, `ERR_INDEX` and
+  /// `ERR_REQUEST`, see arrays.h.
   void compute(size_t node);
 
  private:
@@ -41,6 +42,7 @@ class Values {
 
   const Plan& plan_;
   const Layout& layout_;
+  const Variant& variant_;
   std::vector<const double*> coarse_;
   std::vector<const float*> tokens_;
   std::vector<std::vector<double>> partials_;
