@@ -27,8 +27,8 @@ export interface DownloadProgress {
 
 /** A file cannot be taken as it is offered. Code `ERR_DOWNLOAD`. */
 export class DownloadError extends TokengradError {
-  constructor(file: string, problem: string) {
-    super("ERR_DOWNLOAD", `download of ${JSON.stringify(file)}: ${problem}`);
+  constructor(file: string, problem: string, options?: { cause?: unknown }) {
+    super("ERR_DOWNLOAD", `download of ${JSON.stringify(file)}: ${problem}`, options);
   }
 }
 
@@ -63,6 +63,9 @@ export async function downloadFile(
       await sender.downloadFrom(url, have, call, (reply) => append(reply, part, have, report));
     } catch (error) {
       call.check();
+      if (!(error instanceof TokengradError)) {
+        throw new DownloadError(name, (error as Error).message, { cause: error });
+      }
       // What has come counts: a transfer that was cut off after some of it goes on from there.
       failures = (await sizeOf(part)) > have ? 1 : failures + 1;
       const expired = error instanceof ApiError && error.status === EXPIRED && failures === 1;

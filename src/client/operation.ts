@@ -60,9 +60,9 @@ export async function runOperation<T>(
   const key = checkKey(kind, options.idempotencyKey) ?? randomUUID();
   const accepted: Accepted[] = [];
   const event = { kind, sessionId: context.id, items: count, operationIds: [] as string[] };
-  const run = async (call: Call) =>
+  const run = (call: Call) =>
     context.order.run(effect, call, async (turn) => {
-      const pass = new Pass(context, submission, key, call, accepted, read);
+      const pass = new Pass({ context, submission, key, call, accepted, read });
       await pass.submit({ from: 0, to: count });
       if (!submission.holdsTurn) turn.done();
       return pass.finish();
@@ -80,43 +80,37 @@ export async function runOperation<T>(
   }
 }
 
-/** One run of a submission. */
-class Pass<T> {
-  readonly #context: SessionContext;
-  readonly #submission: Submission;
-  readonly #key: string;
-  readonly #call: Call;
-  readonly #accepted: Accepted[];
-  readonly #read: (finished: Finished) => T;
+interface Run<T> {
+  readonly context: SessionContext;
+  readonly submission: Submission;
+  readonly key: string;
+  readonly call: Call;
+  /** Filled as the service takes one operation after the other. */
+  readonly accepted: Accepted[];
+  readonly read: (finished: Finished) => T;
+}
 
-  constructor(
-    context: SessionContext,
-    submission: Submission,
-    key: string,
-    call: Call,
-    accepted: Accepted[],
-    read: (finished: Finished) => T,
-  ) {
-    this.#context = context;
-    this.#submission = submission;
-    this.#key = key;
-    this.#call = call;
-    this.#accepted = accepted;
-    this.#read = read;
+/** One run of a submission: all its operations, from their submission to their results. */
+class Pass<T> {
+  readonly #run: Run<T>;
+
+  constructor(run: Run<T>) {
+    this.#run = run;
   }
 
   submit(range: Range): Promise<void> {
-    return submit(this.#context, this.#submission, range, this.#key, this.#call, this.#accepted);
+    const { context, submission, key, call, accepted } = this.#run;
+    return submit(context, submission, range, key, call, accepted);
   }
 
   async finish(): Promise<Done<T>> {
+    const { context, call, accepted, read } = this.#run;
     const parts: T[] = [];
     const operations: Operation[] = [];
-    for (let next = this.#accepted[0]; next !== undefined; next = this.#accepted[operations.length]) {
+    for (let next = accepted[0]; next !== undefined; next = accepted[operations.length]) {
       try {
-        const output = await resultOf(this.#context, next, this.#call);
-        const whole = await this.#context.channel.resolve(output, this.#call);
-        parts.push(this.#read({ output: whole, range: next.range }));
+        const output = await context.channel.resolve(await resultOf(context, next, call), call);
+        parts.push(read({ output, range: next.range }));
         operations.push(next.operation);
       } catch (error) {
         await this.#smaller(operations.length, error);
@@ -127,15 +121,16 @@ class Pass<T> {
 
   /** Puts halves in the place of a scoring pass that was too much for the service. */
   async #smaller(index: number, error: unknown): Promise<void> {
+    const { submission, accepted } = this.#run;
     const tooMuch =
       error instanceof NoLogprobsError ||
       (error instanceof OperationFailedError && error.reason === "RESOURCE_EXHAUSTED");
-    const { divisible, effect } = this.#submission;
-    const parts = tooMuch && divisible && effect === "reads" && halves(this.#accepted[index]!.range);
+    const { divisible, effect } = submission;
+    const parts = tooMuch && divisible && effect === "reads" && halves(accepted[index]!.range);
     if (!parts) throw error;
-    const behind = this.#accepted.splice(index).slice(1);
+    const behind = accepted.splice(index).slice(1);
     for (const range of parts) await this.submit(range);
-    this.#accepted.push(...behind);
+    accepted.push(...behind);
   }
 }
 

@@ -101,6 +101,9 @@ export function settings(options: LocalTrainerOptions): Settings {
   whole("bodyLimitBytes", bodyLimitBytes, 1, 2 ** 29);
   whole("pollHoldMs", pollHoldMs, 0, 60_000);
   whole("resultPayloadBytes", resultPayloadBytes, 0, 2 ** 29);
+  if (faults !== undefined && typeof faults !== "function") {
+    throw new InputError("faults", `expected a function, got ${describe(faults)}`);
+  }
   if (options.apiKey !== undefined && !/^[\x21-\x7e]+$/.test(options.apiKey)) {
     throw new InputError("apiKey", "expected visible ASCII characters");
   }

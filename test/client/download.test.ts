@@ -1,10 +1,11 @@
 // Checkpoint files: streamed to disk, gone on with, verified.
 
 import { randomBytes } from "node:crypto";
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import type { ClientOptions } from "../../src/client/client.ts";
 import type { DownloadProgress } from "../../src/client/download.ts";
 import { KEY, type Received, type Reply, rejection, serve, status, testClient } from "./server.ts";
 import { clientOf, sessionOf, trainerWith } from "./trainer.ts";
@@ -38,6 +39,7 @@ const cutAfter =
 async function checkpointOf(
   answers: readonly ((request: Received) => Reply)[],
   file: { filename?: string; size?: number | string } = {},
+  options: ClientOptions = {},
 ) {
   const left = [...answers];
   const storage = await serve((request) => (left.shift() ?? whole)(request));
@@ -52,10 +54,10 @@ async function checkpointOf(
       },
     ],
   }));
-  const { checkpoints } = testClient(server, { maxRetries: 3 });
+  const { checkpoints } = testClient(server, { maxRetries: 3, ...options });
   const progress: DownloadProgress[] = [];
-  const download = (options = {}) =>
-    checkpoints.download("c-1", { folder, onProgress: (seen) => progress.push(seen), ...options });
+  const download = (more = {}) =>
+    checkpoints.download("c-1", { folder, onProgress: (seen) => progress.push(seen), ...more });
   return { download, storage, server, progress };
 }
 
@@ -92,6 +94,17 @@ describe("a download", () => {
       "bytes=140000-",
       "bytes=150000-",
     ]);
+  });
+
+  test("that stands still is given up and gone on with", async () => {
+    const stalled: (request: Received) => Reply = () => (response) => {
+      response.writeHead(200, { "content-length": BYTES.length });
+      response.write(BYTES.subarray(0, 70_000));
+    };
+    const { download, storage } = await checkpointOf([stalled], {}, { requestTimeoutMs: 300 });
+    await download();
+    expect(storage.requests[1]!.headers.range).toBe("bytes=70000-");
+    expect(await readFile(join(folder, "model.bin"))).toEqual(BYTES);
   });
 
   test("goes on with what an earlier call left", async () => {
@@ -149,6 +162,12 @@ describe("a download", () => {
       expect(await readdir(folder)).toEqual([]);
     },
   );
+
+  test("that the disk refuses is an error of its own", async () => {
+    const { download } = await checkpointOf([]);
+    await mkdir(join(folder, "model.bin.part"));
+    expect(await rejection(download())).toMatchObject({ code: "ERR_DOWNLOAD", cause: { code: "EISDIR" } });
+  });
 
   test("that fails to the end says so without the permission", async () => {
     const { download } = await checkpointOf(Array(9).fill(() => status(500, "")));

@@ -10,7 +10,7 @@ import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import type { Sample } from "../../src/client/sample.ts";
 import type { LocalTrainer } from "../../src/local/index.ts";
-import { clientOf, trainerWith } from "./trainer.ts";
+import { clientOf, sessionOf, trainerWith } from "./trainer.ts";
 
 const run = promisify(execFile);
 const SCRIPT = fileURLToPath(new URL("vendor.py", import.meta.url));
@@ -120,4 +120,14 @@ test("the service's Python client trains on the local trainer; sessions go from 
   const last = await session.forward(samples);
   expect(last.logprobs).toEqual(goneOn.after.map((row) => Float32Array.from(row)));
   expect(last.logprobs).not.toEqual(trained.logprobs);
+
+  // The other way round: begun here, gone on with there.
+  const own = await sessionOf(client);
+  await own.forwardBackward(samples, { type: "cross_entropy" });
+  await own.optimStep({ adam: { learningRate: 1e-3 } });
+  const scored = await own.forward(samples);
+  const joined = await vendor<GoneOn>(found.python, trainer, "go_on", own.id);
+  expect(joined.before.map((row) => Float32Array.from(row))).toEqual(scored.logprobs);
+  expect(joined.step).toBe(2);
+  expect((await own.info()).step).toBe(2);
 });

@@ -287,6 +287,8 @@ test("it listens on loopback only, and refuses bad options by name", async () =>
     [{ model: { width: 30, heads: 4 } }, /width/],
     [{ apiKey: "with space" }, /apiKey/],
     [{ threads: 0.5 }, /threads/],
+    [{ faults: [] }, /faults: expected a function/],
+    [{ resultPayloadBytes: -1 }, /resultPayloadBytes/],
     [{ prot: 0 }, /options\.prot: .*; did you mean port\?/],
     [{ model: { layer: 1 } }, /model\.layer: .*; did you mean layers\?/],
     [{ port: Number(new URL(api.trainer.url).port) }, /EADDRINUSE/],
