@@ -11,6 +11,7 @@ import {
   computeCustomForwardBackward,
   dpo,
   loadRun,
+  Progress,
   referenceLogprobs,
   type SampleSet,
   saveRun,
@@ -44,11 +45,12 @@ async function accuracy(set: SampleSet): Promise<number> {
   return pairs.heldOut.filter((_, pair) => sums[2 * pair]! > sums[2 * pair + 1]!).length / set.length;
 }
 
+const progress = new Progress("reference", train.samples.length);
 // The reference is the model before its first step: a run that goes on takes its log-probabilities from the disk.
 const reference = await referenceLogprobs(session, train.samples, {
   cache: { folder: join(values.folder, "reference"), model: baseModel, checkpoint: values.from },
   onlyCached: run !== undefined,
-  onProgress: ({ done, total }) => console.log(`reference ${done}/${total}`),
+  onProgress: (report) => progress.update(report),
 });
 const set = train.with({ reference });
 const kept = run?.kept ?? { before: await accuracy(heldOut), curve: [] };

@@ -11,6 +11,7 @@ import {
   buildResponses,
   computeCustomForwardBackward,
   loadRun,
+  Progress,
   referenceLogprobs,
   regularizedSft,
   saveRun,
@@ -43,10 +44,11 @@ const [train, heldOut] = [build(pairs.train), build(pairs.heldOut)];
 const heldOutNll = async () =>
   -(await scores(session, heldOut.samples)).reduce((a, b) => a + b, 0) / heldOut.trainedTokens;
 
+const progress = new Progress("reference", train.samples.length);
 const reference = await referenceLogprobs(session, train.samples, {
   cache: { folder: join(values.folder, "reference"), model: baseModel, checkpoint: values.from },
   onlyCached: run !== undefined,
-  onProgress: ({ done, total }) => console.log(`reference ${done}/${total}`),
+  onProgress: (report) => progress.update(report),
 });
 const set = train.with({ reference });
 const kept = run?.kept ?? { before: await heldOutNll(), curve: [] };

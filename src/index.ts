@@ -142,6 +142,7 @@ export type {
 export { printProgram } from "./loss/print.ts";
 export type { CumsumOptions, Mask, Tensor } from "./loss/tensor.ts";
 export * from "./losses/index.ts";
+export { Progress, type ProgressReport } from "./progress.ts";
 export * from "./training/advantages/index.ts";
 export {
   type CustomForwardBackwardOptions,

@@ -73,6 +73,17 @@ function groupSize(name: string, loss: Loss): number {
   return PAIRS.test(lossDoc(name).text) || "advantages" in loss.inputs ? 2 : 1;
 }
 
+/** The options of the example, as they are written in code. */
+function optionsOf(name: string): string {
+  const required: Readonly<Record<string, object>> = REQUIRED;
+  if (!Object.hasOwn(required, name)) return "";
+  return JSON.stringify(required[name])
+    .replace(/"(\w+)":/g, "$1: ")
+    .replaceAll(",", ", ")
+    .replaceAll("{", "{ ")
+    .replaceAll("}", " }");
+}
+
 function exampleOf(name: string, loss: Loss): string {
   const size = groupSize(name, loss);
   const samples = Math.max(size, 2);
@@ -92,7 +103,7 @@ function exampleOf(name: string, loss: Loss): string {
     ...(size > 1 ? [`  groups: ${size},`] : []),
     ...(inputs.length > 0 ? [`  inputs: { ${inputs.join(", ")} },`] : []),
     "});",
-    `const { loss, metrics, gradients } = await engine.run(${name}(${REQUIRED[name] ?? ""}), batch);`,
+    `const { loss, metrics, gradients } = await engine.run(${name}(${optionsOf(name)}), batch);`,
     "console.log(loss, metrics, gradients.row(0));",
     "engine.dispose();",
     "```",

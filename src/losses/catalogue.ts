@@ -13,10 +13,10 @@ import { crossEntropy, dft, regularizedSft, unlikelihood } from "./supervised.ts
 import { dppo, sapo } from "./trust-region.ts";
 import { bco, kto } from "./unpaired.ts";
 
-/** What must be given, as it is written in code. */
-export const REQUIRED: Readonly<Record<string, string>> = {
-  drGrpo: '{ reduction: { type: "fixed_horizon", horizon: 1024 } }',
-};
+/** Options of the losses that have some which must be given. */
+export const REQUIRED = {
+  drGrpo: { reduction: { type: "fixed_horizon", horizon: 1024 } },
+} as const;
 
 /** Each loss with its default options, or with those that must be given. */
 export const FAMILIES: Readonly<Record<string, Readonly<Record<string, () => Loss>>>> = {
@@ -38,7 +38,7 @@ export const FAMILIES: Readonly<Record<string, Readonly<Record<string, () => Los
   "Policy gradients over groups of completions": {
     grpo,
     bnpo,
-    drGrpo: () => drGrpo({ reduction: { type: "fixed_horizon", horizon: 1024 } }),
+    drGrpo: () => drGrpo(REQUIRED.drGrpo),
     dapo,
     luspo,
     gspo,

@@ -19,6 +19,12 @@ export function checkNumber(
   throw new InputError(path, `expected a finite number${limits.join(" and")}, got ${describe(value)}`);
 }
 
+/** Refuses a value that is no whole number of at least `min`. */
+export function checkWhole(path: string, value: unknown, min: number): asserts value is number {
+  if (Number.isSafeInteger(value) && (value as number) >= min) return;
+  throw new InputError(path, `expected a whole number of at least ${min}, got ${describe(value)}`);
+}
+
 /** Refuses a value that is not one of some names. */
 export function checkChoice<T extends string>(
   path: string,

@@ -1,5 +1,5 @@
 // Seeded chance: numbers, shuffles, and the order in which a data set is gone through.
-import { checkNumber } from "../losses/options.ts";
+import { checkNumber, checkWhole } from "../losses/options.ts";
 import { checkNames } from "../names.ts";
 
 /** A generator of numbers in [0, 1): Mulberry32. */
@@ -44,13 +44,9 @@ const EPOCHS = 1_000_003;
 export function batchAt(step: number, order: BatchOrder): number[] {
   checkNames("batchAt", order, ["count", "size", "seed"]);
   const { count, size, seed = 0 } = order;
-  for (const [name, value, min] of [
-    ["step", step, 0],
-    ["count", count, 1],
-    ["size", size, 1],
-  ] as const) {
-    checkNumber(`batchAt.${name}`, value, { min });
-  }
+  checkWhole("batchAt.step", step, 0);
+  checkWhole("batchAt.count", count, 1);
+  checkWhole("batchAt.size", size, 1);
   checkNumber("batchAt.seed", seed);
   const all = Array.from({ length: count }, (_, item) => item);
   const orders = new Map<number, number[]>();

@@ -4,7 +4,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Sample } from "../client/sample.ts";
 import type { Session } from "../client/session.ts";
-import { describe, InputError } from "../errors.ts";
+import { InputError } from "../errors.ts";
+import { checkWhole } from "../losses/options.ts";
 import { checkNames } from "../names.ts";
 import { computeLogprobs } from "./custom-loss.ts";
 import { writeWhole } from "./files.ts";
@@ -103,10 +104,7 @@ export async function referenceLogprobs(
     "signal",
   ]);
   const { referenceBatchSize = 64, cache, onlyCached = false, onProgress, signal } = options;
-  if (!Number.isSafeInteger(referenceBatchSize) || referenceBatchSize < 1) {
-    const came = describe(referenceBatchSize);
-    throw new InputError("referenceBatchSize", `expected a whole number of at least 1, got ${came}`);
-  }
+  checkWhole("referenceLogprobs.referenceBatchSize", referenceBatchSize, 1);
   const total = samples.length;
   let path: string | undefined;
   if (cache !== undefined) {

@@ -1,9 +1,10 @@
 // Rollouts: completions of prompts and their rewards, sampled while the policy trains if they may be a little old.
 import type { SamplingOptions } from "../client/requests.ts";
-import type { Sequence } from "../client/results.ts";
+import type { SampleResult, Sequence } from "../client/results.ts";
 import type { TokenRow } from "../client/sample.ts";
 import type { Session } from "../client/session.ts";
-import { describe, InputError } from "../errors.ts";
+import { AbortError, describe, InputError } from "../errors.ts";
+import { checkWhole } from "../losses/options.ts";
 import { checkNames } from "../names.ts";
 
 /** A prompt, its completions and their rewards: a record for `buildGroups`, and more. */
@@ -38,44 +39,60 @@ export interface SampleRolloutsOptions {
   readonly prompts: readonly TokenRow[];
   readonly sampling: SamplingOptions;
   readonly reward: Reward;
+  /** Weights that were published last, in optimizer steps: those of a rollout where the service says none. Default 0. */
+  readonly publishedVersion?: number;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The weights that a sampling call takes where the service does not say. */
-const policyVersionOf = (segments: readonly { readonly version: number }[], current: number): number =>
-  segments.length === 0 ? current : Math.min(...segments.map(({ version }) => version));
-
-/** Samples completions of prompts from the weights that were synced last, and scores them. */
-export async function sampleRollouts(
-  session: Session,
-  { prompts, sampling, reward, signal = new AbortController().signal }: SampleRolloutsOptions,
-  currentVersion = 0,
-): Promise<Sampled> {
-  const { results } = await session.sample(prompts, sampling, { signal });
-  const failures: Error[] = [];
-  const scored = await Promise.all(
-    results.map(async ({ sequences, policySegments }, index): Promise<Rollout | undefined> => {
-      const prompt = prompts[index]!;
-      const score = async (sequence: Sequence) => {
-        const value: unknown = await reward(sequence, { prompt, index, signal });
-        if (typeof value === "number" && Number.isFinite(value)) return value;
-        throw new InputError("reward", `prompt ${index}: expected a finite number, got ${describe(value)}`);
-      };
-      try {
-        const rewards = await Promise.all(sequences.map(score));
-        const policyVersion = policyVersionOf(policySegments, currentVersion);
-        return { prompt, completions: sequences, rewards, policyVersion };
-      } catch (error) {
-        signal.throwIfAborted();
-        failures.push(error instanceof Error ? error : new Error(String(error)));
-        return undefined;
-      }
-    }),
-  );
-  return { rollouts: scored.filter((rollout) => rollout !== undefined), failures };
+/** What a promise comes to, or a rejection as soon as the signal fires, whether or not the promise heeds it. */
+async function unlessStopped<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  const stopped = new AbortController();
+  try {
+    return await Promise.race([
+      promise,
+      new Promise<never>((_, reject) => {
+        const stop = () => reject(new AbortError("rollouts: stopped", { cause: signal.reason }));
+        if (signal.aborted) stop();
+        signal.addEventListener("abort", stop, { signal: stopped.signal });
+      }),
+    ]);
+  } finally {
+    stopped.abort();
+  }
 }
 
-export interface RolloutOptions extends Omit<SampleRolloutsOptions, "prompts" | "sampling"> {
+/**
+ * Samples completions of prompts from the weights that were published last, and scores them.
+ *
+ * @throws {TokengradError} of the client, if sampling fails; {AbortError} when the signal fires.
+ */
+export async function sampleRollouts(session: Session, options: SampleRolloutsOptions): Promise<Sampled> {
+  checkNames("rollouts", options, ["prompts", "sampling", "reward", "publishedVersion", "signal"]);
+  const { prompts, sampling, reward, publishedVersion = 0 } = options;
+  const { signal = new AbortController().signal } = options;
+  const { results } = await session.sample(prompts, sampling, { signal });
+
+  const scoreGroup = async ({ sequences, policySegments }: SampleResult, index: number): Promise<Rollout> => {
+    const prompt = prompts[index]!;
+    const rewards = sequences.map(async (sequence) => {
+      const value: unknown = await reward(sequence, { prompt, index, signal });
+      if (typeof value === "number" && Number.isFinite(value)) return value;
+      throw new InputError("reward", `prompt ${index}: expected a finite number, got ${describe(value)}`);
+    });
+    const versions = policySegments.map(({ version }) => version);
+    const policyVersion = versions.length === 0 ? publishedVersion : Math.min(...versions);
+    return { prompt, completions: sequences, rewards: await Promise.all(rewards), policyVersion };
+  };
+  const groups = await unlessStopped(Promise.allSettled(results.map(scoreGroup)), signal);
+  return {
+    rollouts: groups.flatMap((group) => (group.status === "fulfilled" ? [group.value] : [])),
+    failures: groups.flatMap((group) => (group.status === "rejected" ? [asError(group.reason)] : [])),
+  };
+}
+
+const asError = (reason: unknown): Error => (reason instanceof Error ? reason : new Error(String(reason)));
+
+export interface RolloutOptions extends Pick<SampleRolloutsOptions, "reward" | "signal"> {
   /** First step and the one behind the last. */
   readonly steps: readonly [first: number, end: number];
   readonly promptsAt: (step: number) => readonly TokenRow[];
@@ -107,15 +124,8 @@ function checkOptions(options: RolloutOptions): Required<Omit<RolloutOptions, "s
   const names = ["steps", "promptsAt", "samplingAt", "reward", "signal", "maxStaleness", "drainEvery"];
   checkNames("rollouts", options, names);
   const { maxStaleness = 0, drainEvery = Number.MAX_SAFE_INTEGER } = options;
-  for (const [name, value, least] of [
-    ["maxStaleness", maxStaleness, 0],
-    ["drainEvery", drainEvery, 1],
-  ] as const) {
-    if (!Number.isSafeInteger(value) || value < least) {
-      const expected = `expected a whole number of at least ${least}`;
-      throw new InputError(`rollouts.${name}`, `${expected}, got ${describe(value)}`);
-    }
-  }
+  checkWhole("rollouts.maxStaleness", maxStaleness, 0);
+  checkWhole("rollouts.drainEvery", drainEvery, 1);
   return { ...options, maxStaleness, drainEvery };
 }
 
@@ -150,8 +160,9 @@ export async function* rolloutSteps(
       published.add(weightsVersion);
       const drained = (Math.floor(step / drainEvery) + 1) * drainEvery;
       for (const last = Math.min(step + maxStaleness + 1, drained, end); next < last; next++) {
-        const batch = { prompts: promptsAt(next), sampling: samplingAt(next), reward, signal };
-        const sampled = sampleRollouts(session, batch, weightsVersion);
+        const [prompts, sampling] = [promptsAt(next), samplingAt(next)];
+        const batch = { prompts, sampling, reward, publishedVersion: weightsVersion, signal };
+        const sampled = sampleRollouts(session, batch);
         // A failure is met when its step comes; until then nobody waits for it.
         sampled.catch(() => undefined);
         ahead.push(sampled);

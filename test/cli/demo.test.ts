@@ -8,7 +8,7 @@ import { afterAll, expect, test, vi } from "vitest";
 import { drawCurves } from "../../src/cli/demo/curves.ts";
 import { decodeTokens, encodeText, holdOut, readPairs } from "../../src/cli/demo/data.ts";
 import { batches } from "../../src/cli/demo/random.ts";
-import { Progress } from "../../src/cli/progress.ts";
+import { Progress } from "../../src/progress.ts";
 import { seededRandom } from "../../src/training/order.ts";
 
 const root = join(import.meta.dirname, "../..");

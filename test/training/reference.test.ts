@@ -93,7 +93,7 @@ test("wrong options are refused before anything is scored", async () => {
   const { session, requests } = await scriptedSession([]);
   const call = (options: object) => referenceLogprobs(session, set.samples, options);
   await expect(call({ referenceBatchSize: 0 })).rejects.toThrow(
-    "referenceBatchSize: expected a whole number",
+    "referenceLogprobs.referenceBatchSize: expected a whole number",
   );
   await expect(call({ cache: { ...cache, model: "new" }, onlyCached: true })).rejects.toThrow(
     "cache: expected the rows of these samples, found none in",

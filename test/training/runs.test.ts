@@ -23,8 +23,9 @@ test("every item comes once before any comes again, and a step's do not depend o
   expect(batchAt(0, { ...order, seed: 6 })).not.toEqual(forwards[0]);
   expect(batchAt(2, { count: 2, size: 5 }).sort()).toHaveLength(5);
   expect(() => batchAt(0, { count: 0, size: 1 })).toThrow(
-    "batchAt.count: expected a finite number of at least 1",
+    "batchAt.count: expected a whole number of at least 1",
   );
+  expect(() => batchAt(0.5, order)).toThrow("batchAt.step: expected a whole number of at least 0, got 0.5");
 });
 
 test("a run is found again as it was saved", async () => {

@@ -2,7 +2,7 @@
 import type { Client } from "../../client/client.ts";
 import type { Session } from "../../client/session.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { Progress } from "../progress.ts";
+import { Progress } from "../../progress.ts";
 
 export interface Stage {
   readonly client: Client;

@@ -1,12 +1,12 @@
 // A progress line: redrawn in place on a terminal, now and then a plain line elsewhere.
 
-interface ProgressReport {
+export interface ProgressReport {
   /** Steps done so far. */
   readonly done: number;
   /** Tokens processed since the start. */
   readonly tokens: number;
   /** Figures to show, such as `{ loss: 2.31 }`. */
-  readonly figures: Readonly<Record<string, number>>;
+  readonly figures?: Readonly<Record<string, number>>;
 }
 
 const BAR_WIDTH = 24;
@@ -15,7 +15,13 @@ const PLAIN_LINES = 5;
 
 const count = (n: number) => (n >= 10_000 ? `${Math.round(n / 1000)}k` : Math.round(n).toString());
 
-/** Reports the steps of one stage on a stream. */
+/**
+ * Reports the steps of one stage on a stream, by default the standard output.
+ *
+ * @example
+ * const progress = new Progress("reference", samples.length);
+ * await referenceLogprobs(session, samples, { onProgress: (report) => progress.update(report) });
+ */
 export class Progress {
   readonly #label: string;
   readonly #total: number;
@@ -43,7 +49,7 @@ export class Progress {
     }
   }
 
-  #line({ done, tokens, figures }: ProgressReport): string {
+  #line({ done, tokens, figures = {} }: ProgressReport): string {
     const seconds = (performance.now() - this.#started) / 1000;
     const left = (seconds / Math.max(done, 1)) * (this.#total - done);
     const shown = Object.entries(figures).map(([name, value]) => `${name} ${value.toFixed(3)}`);
