@@ -105,8 +105,9 @@ void ResultReader::finish() {
     rows_.fail_value("the text ends here");
   }
   if (!stack_.empty() || state_ != State::kStructure) {
-    fail("the text ends within " + std::string(stack_.empty() ? "a string" : "an object or array") +
-         ", after " + std::to_string(bytes_) + " bytes");
+    fail(std::string("the text ends within ") +
+         (state_ == State::kStructure ? "an object or array" : "a string") + ", after " +
+         std::to_string(bytes_) + " bytes");
   }
   rows_.check_complete();
 }
@@ -189,7 +190,7 @@ void ResultReader::open(char bracket) {
 
 void ResultReader::close(char bracket) {
   if (stack_.empty() || stack_.back().object != (bracket == '}')) {
-    fail(std::string("expected no ") + bracket + " after " + std::to_string(bytes_) + " bytes");
+    fail(std::string("expected JSON, got a ") + bracket + " that closes nothing");
   }
   stack_.pop_back();
 }
@@ -244,39 +245,36 @@ const char* ResultReader::row(const char* at, const char* end) {
         return at;
       }
       at = next;
-      if (state_ == State::kStructure) return at;
     }
   }
   return at;
 }
 
 const char* ResultReader::numbers(const char* at, const char* end) {
-  while (end - at >= static_cast<ptrdiff_t>(kReadRoom)) {
-    const char* const last = end - kReadRoom;
-    const size_t most = rows_.stretch();
-    const size_t step = rows_.kept();
-    float* target = rows_.target();
-    size_t count = 0;
-    char behind = ',';
-    while (count < most && at <= last) {
-      const auto [value, number_end] = read_number(at);
-      if (number_end == nullptr) break;
-      behind = *number_end;
-      if (step != 0) target[count] = value;
-      ++count;
-      at = number_end;
-      if (behind != ',') break;
-      ++at;
-      at += *at == ' ';
-    }
-    rows_.advance(count);
-    if (count == 0) return at;
-    first_ = false;
-    if (behind != ',') {
+  if (end - at < static_cast<ptrdiff_t>(kReadRoom)) return at;
+  const char* const last = end - kReadRoom;
+  const size_t most = rows_.stretch();
+  const bool kept = rows_.kept();
+  float* const target = rows_.target();
+  size_t count = 0;
+  while (count < most && at <= last) {
+    const auto [value, number_end] = read_number(at);
+    if (number_end == nullptr) break;
+    const bool more = *number_end == ',';
+    // A number that goes on in some other way is none.
+    if (!more && *number_end != ']' && !is_space(*number_end)) break;
+    if (kept) target[count] = value;
+    ++count;
+    at = number_end;
+    if (!more) {
       state_ = State::kBehind;
-      return at;
+      break;
     }
+    ++at;
+    at += *at == ' ';
   }
+  rows_.advance(count);
+  first_ &= count == 0;
   return at;
 }
 
