@@ -62,19 +62,14 @@ inline constexpr auto kExponents = [] {
 
 }  // namespace detail
 
-/// Writes a decimal of up to 9 digits, not 0, and gives the end of the text. Of two texts with the
+/// Writes the number that begins with the digit `first`, of weight 10^leading, and goes on with the
+/// 8 digits of `others`, which may end in zeros. Gives the end of the text. Of two texts with the
 /// fewest characters it is the one without exponent.
-inline char* write_decimal(Decimal decimal, char* out) {
-  const int given = detail::count_digits(decimal.digits);
-  // One digit and 8 more, which may end in zeros.
-  const uint32_t nine = decimal.digits * detail::kPow10[9 - given];
-  const uint32_t first = nine / 100'000'000;
-  const uint64_t others = detail::eight_digits(nine - 100'000'000 * first);
+inline char* write_digits(uint32_t first, uint64_t others, int leading, char* out) {
   const int digits = 9 - std::countl_zero(others | 1) / 8 - (others == 0);
   const uint64_t text = others | detail::kAsciiZeros;
   const char first_text = static_cast<char>('0' + first);
-  const int leading = decimal.exponent + given - 1;  // exponent of the first digit
-  const int last = leading - digits + 1;             // exponent of the last digit
+  const int last = leading - digits + 1;  // exponent of the last digit
 
   if (leading >= 0 && leading <= 10 && last <= 2) {
     out[0] = first_text;
@@ -98,6 +93,15 @@ inline char* write_decimal(Decimal decimal, char* out) {
   const uint64_t exponent = detail::kExponents[last - detail::kLeastExponent];
   detail::store8(out + digits, exponent);
   return out + digits + detail::pick(plain, 0, exponent >> 56);
+}
+
+/// Writes a decimal of up to 9 digits, not 0.
+inline char* write_decimal(Decimal decimal, char* out) {
+  const int given = detail::count_digits(decimal.digits);
+  const uint32_t nine = decimal.digits * detail::kPow10[9 - given];
+  const uint32_t first = nine / 100'000'000;
+  return write_digits(first, detail::eight_digits(nine - 100'000'000 * first),
+                      decimal.exponent + given - 1, out);
 }
 
 /// Writes a finite float32 so that it reads back as the same float32, with the fewest digits.

@@ -7,16 +7,16 @@
 
 namespace tokengrad {
 
-/// floor(log10(2^e)), for |e| < 1500.
-constexpr int floor_log10_pow2(int e) { return (e * 1262611) >> 22; }
-/// floor(log10(3/4 * 2^e)), for |e| < 1500.
-constexpr int floor_log10_three_quarters_pow2(int e) { return (e * 1262611 - 524031) >> 22; }
+/// floor(log10(2^e)), or if `three_quarters` is 1 floor(log10(3/4 * 2^e)); for |e| < 1500.
+constexpr int floor_log10_pow2(int e, int three_quarters) {
+  return (e * 1262611 - three_quarters * 524031) >> 22;
+}
 /// floor(log2(10^e)), for |e| < 1200.
 constexpr int floor_log2_pow10(int e) { return (e * 1741647) >> 19; }
 
-/// The exponents that texts of float32 and bfloat16 ask for.
+/// The exponents that texts of float32 and bfloat16 ask for, and one more for 0.
 inline constexpr int kLeastPower = -36;
-inline constexpr int kLargestPower = 45;
+inline constexpr int kLargestPower = 46;
 
 namespace detail {
 

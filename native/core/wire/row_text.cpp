@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "core/wire/bfloat16_text.h"
 #include "core/wire/decimal_text.h"
+#include "core/wire/float_digits.h"
 
 namespace tokengrad {
 namespace {
@@ -20,25 +22,6 @@ constexpr uint64_t kLargestExact = (uint64_t{1} << 53) - 1;
 /// What `write_values` calls for each value: puts the text and a comma, or gives null.
 template <RowType type, RowRule rule>
 struct Format;
-
-template <>
-struct Format<RowType::kFloat32, RowRule::kNumber> {
-  using Value = float;
-  char* operator()(float value, char* out) const {
-    if (!std::isfinite(value)) return nullptr;
-    out = write_float32(value, out);
-    *out = ',';
-    return out + 1;
-  }
-};
-
-template <>
-struct Format<RowType::kFloat64, RowRule::kNumber> {
-  using Value = double;
-  char* operator()(double value, char* out) const {
-    return Format<RowType::kFloat32, RowRule::kNumber>{}(static_cast<float>(value), out);
-  }
-};
 
 template <>
 struct Format<RowType::kBfloat16, RowRule::kNumber> {
@@ -61,8 +44,10 @@ struct WeightFormat {
       return out + 2;
     }
     const float rounded = static_cast<float>(value);
-    if (!(rounded > 0)) return nullptr;
-    return Format<RowType::kFloat32, RowRule::kNumber>{}(rounded, out);
+    if (!(rounded > 0) || !std::isfinite(rounded)) return nullptr;
+    out = write_float32(rounded, out);
+    *out = ',';
+    return out + 1;
   }
 };
 template <>
@@ -99,6 +84,35 @@ struct Written {
   size_t count;
 };
 
+/// Numbers, a block at a time.
+template <typename T>
+Written write_floats(const void* values, size_t begin, size_t count, char* out) {
+  static const FindDigits find = find_digits();
+  const T* from = static_cast<const T*>(values) + begin;
+  std::array<uint32_t, kFloatBlock> bits;
+  FloatDigits digits;
+  for (size_t done = 0; done < count; done += kFloatBlock) {
+    const size_t block = std::min(count - done, kFloatBlock);
+    for (size_t i = 0; i < block; ++i) {
+      bits[i] = std::bit_cast<uint32_t>(static_cast<float>(from[done + i]));
+    }
+    find(bits.data(), block, digits);
+    for (size_t i = 0; i < block; ++i) {
+      const uint32_t exponent = bits[i] >> 23 & 0xff;
+      if (exponent == 0xff) return {out, done + i};
+      if (exponent == 0) {
+        out = write_float32(std::bit_cast<float>(bits[i]), out);
+      } else {
+        *out = '-';
+        out += bits[i] >> 31;
+        out = write_digits(digits.first[i], digits.others[i], digits.leading[i], out);
+      }
+      *out++ = ',';
+    }
+  }
+  return {out, count};
+}
+
 template <RowType type, RowRule rule>
 Written write_values(const void* values, size_t begin, size_t count, char* out) {
   const Format<type, rule> format;
@@ -118,11 +132,9 @@ Write writer_of(const TextRow& row) {
   const bool quoted = row.rule == RowRule::kQuotedId;
   switch (row.type) {
     case RowType::kFloat32:
-      return weight ? write_values<RowType::kFloat32, RowRule::kWeight>
-                    : write_values<RowType::kFloat32, RowRule::kNumber>;
+      return weight ? write_values<RowType::kFloat32, RowRule::kWeight> : write_floats<float>;
     case RowType::kFloat64:
-      return weight ? write_values<RowType::kFloat64, RowRule::kWeight>
-                    : write_values<RowType::kFloat64, RowRule::kNumber>;
+      return weight ? write_values<RowType::kFloat64, RowRule::kWeight> : write_floats<double>;
     case RowType::kBfloat16:
       return write_values<RowType::kBfloat16, RowRule::kNumber>;
     case RowType::kInt32:

@@ -26,42 +26,56 @@ namespace detail {
 inline uint32_t round_to_odd(uint64_t g, uint32_t factor) {
   const uint64_t low = (g & 0xffffffff) * factor;
   const uint64_t high = (g >> 32) * factor + (low >> 32);
-  return static_cast<uint32_t>(high >> 32) | (static_cast<uint32_t>(high) > 1);
+  const uint64_t cut_off = (high & 0xffffffff) >> 1;
+  return static_cast<uint32_t>(high >> 32) | static_cast<uint32_t>((0 - cut_off) >> 63);
 }
 
-/// `condition ? yes : no` without a jump.
+/// 1 if a < b, else 0, for numbers below 2^31. Without a comparison, so that compilers neither make
+/// a jump of it nor fail to vectorise it.
+inline uint32_t less(uint32_t a, uint32_t b) { return (a - b) >> 31; }
+
+/// `condition ? yes : no`, likewise.
 inline uint32_t pick(uint32_t condition, uint32_t yes, uint32_t no) {
   return no ^ ((yes ^ no) & (0 - condition));
 }
 
 }  // namespace detail
 
-/// The shortest decimal of c * 2^q, with c below 2^24 and above 0. `is_power` tells that the next
-/// number below is nearer than the next one above.
+/// The exponent of the last digit that the shortest decimal of a number may have, if the number is
+/// c * 2^q. `is_power` is 1 where the next number below is nearer than the next one above, else 0.
+inline int last_exponent(int q, uint32_t is_power) {
+  return floor_log10_pow2(q, static_cast<int>(is_power));
+}
+
+/// The shortest decimal of c * 2^q, with c below 2^24 and above 0; `g` is `power_of_ten` of minus
+/// the last exponent.
 template <Halves halves>
-inline Decimal shortest_decimal(uint32_t c, int q, bool is_power) {
+inline Decimal shortest_decimal(uint32_t c, int q, uint32_t is_power, uint64_t g) {
   const uint32_t open = halves == Halves::kNone ? 1 : c & 1;
-  const int k = is_power ? floor_log10_three_quarters_pow2(q) : floor_log10_pow2(q);
+  const int k = last_exponent(q, is_power);
   const int h = q + floor_log2_pow10(-k) + 1;
-  const uint64_t g = power_of_ten(-k);
   // All in quarters of 10^k: the number, and the ends of what rounds to it.
   const uint32_t value = detail::round_to_odd(g, (4 * c) << h);
   const uint32_t low = detail::round_to_odd(g, (4 * c - 2 + is_power) << h) + open;
   const uint32_t high = detail::round_to_odd(g, (4 * c + 2) << h) - open;
 
   // One digit less, where a decimal with that much lies inside; else the nearer one of those that
-  // do. All of it without jumps, since random digits decide.
+  // do.
   const uint32_t below = value / 4;
   const uint32_t tens = below / 10;
-  const uint32_t tens_inside = low <= 40 * tens;
-  const uint32_t next_tens_inside = 40 * tens + 40 <= high;
-  const uint32_t below_inside = low <= 4 * below;
-  const uint32_t above_inside = 4 * below + 4 <= high;
-  const uint32_t half = 4 * below + 2;
-  const uint32_t nearer = (value > half) | ((value == half) & below & 1);
-  const uint32_t above = detail::pick(below_inside ^ above_inside, above_inside, nearer);
-  const uint32_t shorter = (tens > 0) & (tens_inside ^ next_tens_inside);
-  return {detail::pick(shorter, 10 * (tens + next_tens_inside), below + above), k};
+  const uint32_t tens_outside = detail::less(40 * tens, low);
+  const uint32_t next_tens_outside = detail::less(high, 40 * tens + 40);
+  const uint32_t below_outside = detail::less(4 * below, low);
+  const uint32_t above_outside = detail::less(high, 4 * below + 4);
+  const uint32_t nearer = detail::less(4 * below + 2, value + (below & 1));
+  const uint32_t above = detail::pick(below_outside ^ above_outside, below_outside, nearer);
+  const uint32_t shorter = detail::less(0, tens) & (tens_outside ^ next_tens_outside);
+  return {detail::pick(shorter, 10 * (tens + tens_outside), below + above), k};
+}
+
+template <Halves halves>
+inline Decimal shortest_decimal(uint32_t c, int q, uint32_t is_power) {
+  return shortest_decimal<halves>(c, q, is_power, power_of_ten(-last_exponent(q, is_power)));
 }
 
 }  // namespace tokengrad

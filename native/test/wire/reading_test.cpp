@@ -18,7 +18,8 @@ struct Text {
   std::string text = "{\"rows\":[[";
 
   Text() {
-    for (uint32_t i = 0; i < lengths[0]; ++i) text.append("-").append(std::to_string(i)).append(".5,");
+    for (uint32_t i = 0; i < lengths[0]; ++i)
+      text.append("-").append(std::to_string(i)).append(".5,");
     text.back() = ']';
     text += "],\"x\":1}";
   }
