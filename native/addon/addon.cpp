@@ -1,10 +1,9 @@
 // The addon: a checked program, an engine to run it, and what is known of libtorch.
 #include <napi.h>
 
-#include <set>
-
 #include "addon/engine.h"
 #include "addon/program.h"
+#include "addon/wire.h"
 #include "core/counted.h"
 #include "core/cpus.h"
 #include "core/version.h"
@@ -20,6 +19,7 @@ Napi::Value live_objects(const Napi::CallbackInfo& info) {
   counts.Set("engines", Counted<Worker>::live());
   counts.Set("programs", Counted<Compiled>::live());
   counts.Set("runs", Counted<Job>::live());
+  counts.Set("wires", Counted<Pool>::live());
   return counts;
 }
 
@@ -28,8 +28,9 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
     check_version(loaded_version(), compiled_version());
     env.SetInstanceData(new Environment);
     before_exit(env, [env] {
-      const std::set<Engine*> engines = env.GetInstanceData<Environment>()->engines;
-      for (Engine* engine : engines) engine->close();
+      const Environment open = *env.GetInstanceData<Environment>();
+      for (Engine* engine : open.engines) engine->close();
+      for (Wire* wire : open.wires) wire->close();
     });
     exports.Set("libtorchVersion", loaded_version());
     exports.Set("availableCpus", available_cpus());
@@ -37,6 +38,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
     exports.Set("lacking", Napi::Function::New<lacking>(env, "lacking"));
     exports.Set("liveObjects", Napi::Function::New<live_objects>(env, "liveObjects"));
     exports.Set("Engine", Engine::define(env));
+    exports.Set("Wire", Wire::define(env));
     return exports;
   });
 }

@@ -17,6 +17,7 @@
 namespace tokengrad {
 
 class Engine;
+class Wire;
 
 /// What `open` found.
 struct Opened {
@@ -34,8 +35,9 @@ struct Completion {
 
 /// What belongs to one JavaScript environment: the main thread's, or a worker thread's.
 struct Environment {
-  /// Engines whose thread has not ended.
+  /// Engines and wires whose threads have not ended.
   std::set<Engine*> engines;
+  std::set<Wire*> wires;
 };
 
 class Engine : public Napi::ObjectWrap<Engine> {

@@ -37,10 +37,7 @@ class Reader {
   std::span<double> float64s() const;
   std::span<std::byte> bytes() const;
 
-  Napi::Value value() const { return value_; }
-  [[noreturn]] void refuse(const std::string& expected) const;
-
- private:
+  /// Any typed array; `expected` is for the message.
   struct View {
     napi_typedarray_type type;
     size_t length;
@@ -48,6 +45,10 @@ class Reader {
   };
   View typed_array(const std::string& expected) const;
 
+  Napi::Value value() const { return value_; }
+  [[noreturn]] void refuse(const std::string& expected) const;
+
+ private:
   Napi::Value value_;
   std::string path_;
 };

@@ -14,8 +14,8 @@ int main(int argc, char** argv) {
       test.body();
     } catch (const test::Failure& failure) {
       problem = failure.message;
-    } catch (...) {
-      problem = std::string("threw: ") + current_error().what();
+    } catch (const std::exception& error) {
+      problem = std::string("threw: ") + error.what();
     }
     if (problem.empty()) continue;
     ++failed;

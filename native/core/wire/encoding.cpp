@@ -1,0 +1,47 @@
+// Writes a text plan on a pool's threads.
+#include "core/wire/encoding.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tokengrad {
+
+Encoding::Encoding(TextPlan plan) : plan_(std::move(plan)), lengths_(plan_.pieces()) {}
+
+void Encoding::run(const std::vector<std::span<char>>& blocks) {
+  for (size_t i = 0; i < plan_.pieces(); ++i) lengths_[i] = plan_.write(i, blocks[i]);
+}
+
+void Encoding::start(Pool& pool, std::vector<std::span<char>> blocks, Done done) {
+  blocks_ = std::move(blocks);
+  done_ = std::move(done);
+  left_ = plan_.pieces();
+  const size_t tasks = std::min<size_t>(pool.threads(), plan_.pieces());
+  for (size_t i = 0; i < tasks; ++i) {
+    pool.submit([self = shared_from_this(), &pool] { self->next(pool); });
+  }
+}
+
+void Encoding::next(Pool& pool) {
+  const size_t piece = next_++;
+  if (piece >= plan_.pieces()) return;
+  try {
+    cancel_.check();
+    // Behind a piece that failed nothing need be written; what is before it has its say.
+    if (piece < failed_) lengths_[piece] = plan_.write(piece, blocks_[piece]);
+  } catch (const Error& error) {
+    fail(piece, error);
+  }
+  if (--left_ == 0) return done_(error_);
+  // Behind whatever else waits for the pool.
+  pool.submit([self = shared_from_this(), &pool] { self->next(pool); });
+}
+
+void Encoding::fail(size_t piece, const Error& error) {
+  const std::lock_guard lock(mutex_);
+  if (piece > failed_) return;
+  error_.emplace(error);
+  failed_ = piece;
+}
+
+}  // namespace tokengrad

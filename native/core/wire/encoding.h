@@ -1,0 +1,56 @@
+// Writes a text plan on a pool's threads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/error.h"
+#include "core/wire/pool.h"
+#include "core/wire/text_plan.h"
+
+namespace tokengrad {
+
+class Encoding : public std::enable_shared_from_this<Encoding> {
+ public:
+  /// Called once, on one of the pool's threads, when nothing is being written any more. With an
+  /// error if a value could not be written (of several the first one) or the encoding was
+  /// cancelled.
+  using Done = std::function<void(std::optional<Error>)>;
+
+  explicit Encoding(TextPlan plan);
+
+  const TextPlan& plan() const { return plan_; }
+  /// Bytes written of each piece, once done.
+  const std::vector<size_t>& lengths() const { return lengths_; }
+
+  /// Writes all pieces here and now, one block each.
+  void run(const std::vector<std::span<char>>& blocks);
+  /// Writes them on the pool. The blocks must stay until `done` is called, or the pool is gone.
+  void start(Pool& pool, std::vector<std::span<char>> blocks, Done done);
+  /// Pieces that have not begun are left out. Safe to call at any time.
+  void cancel() { cancel_.set(); }
+
+ private:
+  void next(Pool& pool);
+  void fail(size_t piece, const Error& error);
+
+  TextPlan plan_;
+  std::vector<std::span<char>> blocks_;
+  std::vector<size_t> lengths_;
+  Done done_;
+  CancelFlag cancel_;
+  std::atomic<size_t> next_{0};
+  std::atomic<size_t> left_{0};
+  std::mutex mutex_;
+  /// The first piece that failed, and why.
+  std::atomic<size_t> failed_{SIZE_MAX};
+  std::optional<Error> error_;
+};
+
+}  // namespace tokengrad

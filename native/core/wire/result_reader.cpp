@@ -1,0 +1,302 @@
+// Reads a JSON text as it arrives.
+#include "core/wire/result_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/error.h"
+#include "core/wire/number_reader.h"
+
+namespace tokengrad {
+namespace {
+
+constexpr size_t kMaxName = 40;
+/// What is kept of a key: more than a name needs whose characters all are escaped. Numbers that are
+/// longer come from nowhere.
+constexpr size_t kMaxKey = 256;
+constexpr size_t kMaxNumber = 1024;
+
+bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char lower = static_cast<char>(c | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+/// A key without its escapes. What is not ASCII becomes something that is in no path.
+std::string unescaped(std::string_view key) {
+  std::string plain;
+  for (size_t i = 0; i < key.size(); ++i) {
+    if (key[i] != '\\' || i + 1 == key.size()) {
+      plain += key[i];
+      continue;
+    }
+    const char kind = key[++i];
+    if (kind == 'u') {
+      int code = 0;
+      for (int k = 0; k < 4; ++k) {
+        const int digit = i + 1 < key.size() ? hex_value(key[++i]) : -1;
+        code = digit < 0 || code < 0 ? -1 : 16 * code + digit;
+      }
+      plain += code >= ' ' && code < 0x7f ? static_cast<char>(code) : '\0';
+    } else {
+      // The others stand for control characters.
+      plain += kind == '"' || kind == '\\' || kind == '/' ? kind : '\0';
+    }
+  }
+  return plain;
+}
+
+}  // namespace
+
+ResultReader::ResultReader(RowPath path, const RowsSpec& rows, const ReadLimits& limits)
+    : path_(std::move(path)),
+      path_length_(static_cast<int>(path_.size())),
+      rows_(rows),
+      limits_(limits) {
+  const auto long_name = [](const std::string& name) { return name.size() > kMaxName; };
+  if (std::count(path_.begin(), path_.end(), kEachSample) != 1 ||
+      std::any_of(path_.begin(), path_.end(), long_name)) {
+    throw Error("ERR_REQUEST", "path: expected short names and one * among its members");
+  }
+}
+
+void ResultReader::fail(const std::string& problem) const { throw Error("ERR_RESULT", problem); }
+
+void ResultReader::keep(const char* begin, const char* end) {
+  if (rest_.size() + (end - begin) > limits_.other_bytes) {
+    fail("expected at most " + std::to_string(limits_.other_bytes) +
+         " bytes beside the rows, got more");
+  }
+  rest_.append(begin, end);
+}
+
+void ResultReader::push(std::string_view bytes) {
+  bytes_ += bytes.size();
+  if (bytes_ > limits_.bytes) {
+    fail("expected at most " + std::to_string(limits_.bytes) + " bytes, got more");
+  }
+  const char* at = bytes.data();
+  const char* const end = at + bytes.size();
+  while (at < end) {
+    switch (state_) {
+      case State::kStructure:
+        at = structure(at, end);
+        break;
+      case State::kString:
+      case State::kEscape:
+        at = string(at, end);
+        break;
+      case State::kElement:
+      case State::kBehind:
+        at = row(at, end);
+        break;
+      case State::kToken:
+        at = token(at, end);
+        break;
+    }
+  }
+}
+
+void ResultReader::finish() {
+  if (state_ == State::kElement || state_ == State::kToken || state_ == State::kBehind) {
+    rows_.fail_value("the text ends here");
+  }
+  if (!stack_.empty() || state_ != State::kStructure) {
+    fail(std::string("the text ends within ") +
+         (state_ == State::kStructure ? "an object or array" : "a string") + ", after " +
+         std::to_string(bytes_) + " bytes");
+  }
+  rows_.check_complete();
+}
+
+void ResultReader::begin_row() {
+  const auto each = std::find_if(stack_.begin(), stack_.end(), [this](const Frame& frame) {
+    return !frame.object && frame.here >= 0 && path_[frame.here] == kEachSample;
+  });
+  rows_.begin(each->index);
+}
+
+const char* ResultReader::structure(const char* at, const char* end) {
+  const char* const begin = at;
+  for (; at < end; ++at) {
+    const char c = *at;
+    if (is_space(c)) continue;
+    if (!begun_) {
+      begun_ = true;
+      if (std::strchr("{[\"-0123456789tfn", c) == nullptr || c == '\0') {
+        fail("expected JSON, got text that begins with another character");
+      }
+    }
+    switch (c) {
+      case '{':
+      case '[':
+        open(c);
+        if (state_ != State::kElement) break;
+        // The row's numbers are left out.
+        keep(begin, at + 1);
+        return at + 1;
+      case '}':
+      case ']':
+        close(c);
+        break;
+      case ',':
+        if (stack_.empty()) break;
+        stack_.back().key = stack_.back().object;
+        if (stack_.back().object) stack_.back().next = -1;
+        ++stack_.back().index;
+        break;
+      case ':':
+        break;
+      case '"':
+        in_key_ = !stack_.empty() && stack_.back().key;
+        if (!in_key_ && at_row()) {
+          begin_row();
+          rows_.fail_row("expected an array of numbers, got a string");
+        }
+        text_.clear();
+        state_ = State::kString;
+        keep(begin, at + 1);
+        return at + 1;
+      default:
+        if (at_row()) {
+          begin_row();
+          rows_.fail_row("expected an array of numbers, got another value");
+        }
+    }
+  }
+  keep(begin, end);
+  return end;
+}
+
+void ResultReader::open(char bracket) {
+  const bool object = bracket == '{';
+  if (at_row()) {
+    begin_row();
+    if (object) rows_.fail_row("expected an array of numbers, got an object");
+    state_ = State::kElement;
+    first_ = true;
+    return;
+  }
+  if (stack_.size() == limits_.depth) {
+    fail("expected at most " + std::to_string(limits_.depth) + " levels, got more");
+  }
+  const int here = stack_.empty() ? 0 : stack_.back().next;
+  const bool each = !object && here >= 0 && path_[here] == kEachSample;
+  stack_.push_back({object, object, here, each ? here + 1 : -1, 0});
+}
+
+void ResultReader::close(char bracket) {
+  if (stack_.empty() || stack_.back().object != (bracket == '}')) {
+    fail(std::string("expected JSON, got a ") + bracket + " that closes nothing");
+  }
+  stack_.pop_back();
+}
+
+const char* ResultReader::string(const char* at, const char* end) {
+  const char* const begin = at;
+  for (; at < end; ++at) {
+    if (state_ == State::kEscape) {
+      state_ = State::kString;
+    } else if (*at == '\\') {
+      state_ = State::kEscape;
+    } else if (*at == '"') {
+      break;
+    }
+  }
+  if (in_key_ && text_.size() < kMaxKey) {
+    text_.append(begin, std::min<size_t>(at - begin, kMaxKey));
+  }
+  const bool closed = at < end;
+  keep(begin, at + closed);
+  if (closed) end_string();
+  return at + closed;
+}
+
+void ResultReader::end_string() {
+  state_ = State::kStructure;
+  if (!in_key_) return;
+  Frame& frame = stack_.back();
+  frame.key = false;
+  const bool on_path = frame.here >= 0 && path_[frame.here] != kEachSample;
+  frame.next = on_path && unescaped(text_) == path_[frame.here] ? frame.here + 1 : -1;
+}
+
+const char* ResultReader::row(const char* at, const char* end) {
+  while (at < end) {
+    if (is_space(*at)) {
+      ++at;
+    } else if (state_ == State::kBehind) {
+      const char c = *at++;
+      if (c == ']') return end_row(), at;
+      if (c != ',') rows_.fail_value("expected a comma or the end of the row");
+      state_ = State::kElement;
+      first_ = false;
+    } else if (*at == ']') {
+      if (!first_) rows_.fail_value("expected a number, got the end of the row");
+      return end_row(), at + 1;
+    } else {
+      const char* const next = numbers(at, end);
+      if (next == at) {
+        state_ = State::kToken;
+        text_.clear();
+        return at;
+      }
+      at = next;
+    }
+  }
+  return at;
+}
+
+const char* ResultReader::numbers(const char* at, const char* end) {
+  if (end - at < static_cast<ptrdiff_t>(kReadRoom)) return at;
+  const char* const last = end - kReadRoom;
+  const size_t most = rows_.stretch();
+  const bool kept = rows_.kept();
+  float* const target = rows_.target();
+  size_t count = 0;
+  while (count < most && at <= last) {
+    const auto [value, number_end] = read_number(at);
+    if (number_end == nullptr) break;
+    const bool more = *number_end == ',';
+    // A number that goes on in some other way is none.
+    if (!more && *number_end != ']' && !is_space(*number_end)) break;
+    if (kept) target[count] = value;
+    ++count;
+    at = number_end;
+    if (!more) {
+      state_ = State::kBehind;
+      break;
+    }
+    ++at;
+    at += *at == ' ';
+  }
+  rows_.advance(count);
+  first_ &= count == 0;
+  return at;
+}
+
+const char* ResultReader::token(const char* at, const char* end) {
+  const char* const begin = at;
+  while (at < end && *at != ',' && *at != ']' && !is_space(*at)) ++at;
+  if (text_.size() + (at - begin) > kMaxNumber) {
+    rows_.fail_value("expected a number of at most " + std::to_string(kMaxNumber) + " characters");
+  }
+  text_.append(begin, at);
+  if (at == end) return at;
+  rows_.take(text_);
+  first_ = false;
+  state_ = State::kBehind;
+  return at;
+}
+
+void ResultReader::end_row() {
+  rows_.end();
+  const char bracket = ']';
+  keep(&bracket, &bracket + 1);
+  state_ = State::kStructure;
+}
+
+}  // namespace tokengrad

@@ -1,0 +1,96 @@
+// Reads a JSON text as it arrives: long rows of numbers go straight to their buffer, everything
+// else is kept as the JSON text that it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/wire/result_rows.h"
+
+namespace tokengrad {
+
+/// The members that lead from the top of the text to a row, with names of up to 40 characters. One
+/// of them is `kEachSample`: the elements of an array, one a sample.
+using RowPath = std::vector<std::string>;
+inline constexpr std::string_view kEachSample = "*";
+
+struct ReadLimits {
+  /// Bytes of the whole text, and of what is not in the rows.
+  uint64_t bytes;
+  uint64_t other_bytes;
+  /// Arrays and objects within each other.
+  uint32_t depth;
+};
+
+/// Whatever is in the rows is checked here. The rest is given back with every row's array left
+/// empty: it is valid JSON if, and only if, the whole text was.
+class ResultReader {
+ public:
+  /// Throws `ERR_REQUEST` if the path or the rows are no good.
+  ResultReader(RowPath path, const RowsSpec& rows, const ReadLimits& limits);
+
+  /// The next bytes. They are not needed any more afterwards. Throws `ERR_RESULT`, and then no more
+  /// may be pushed.
+  void push(std::string_view bytes);
+  /// Throws `ERR_RESULT` if the text is not at its end, or has rows of some samples only.
+  void finish();
+
+  /// The text without the rows' numbers.
+  const std::string& rest() const { return rest_; }
+  size_t complete_rows() const { return rows_.complete(); }
+
+ private:
+  enum class State {
+    kStructure,  // between values
+    kString,
+    kEscape,   // behind a backslash
+    kElement,  // before a value of a row, or before the end of an empty one
+    kToken,    // in a value of a row that goes on with the next bytes
+    kBehind,   // behind a value of a row
+  };
+  /// An object or array that is open.
+  struct Frame {
+    bool object;
+    /// In an object: the next string is a key.
+    bool key;
+    /// How many members of the path lead here, and to the value that comes next; -1 if it is not on
+    /// the path.
+    int here;
+    int next;
+    size_t index;
+  };
+
+  const char* structure(const char* at, const char* end);
+  const char* string(const char* at, const char* end);
+  const char* row(const char* at, const char* end);
+  const char* numbers(const char* at, const char* end);
+  const char* token(const char* at, const char* end);
+  void open(char bracket);
+  void close(char bracket);
+  void end_row();
+  void end_string();
+  void keep(const char* begin, const char* end);
+  void begin_row();
+  bool at_row() const { return !stack_.empty() && stack_.back().next == path_length_; }
+  [[noreturn]] void fail(const std::string& problem) const;
+
+  RowPath path_;
+  int path_length_;
+  ResultRows rows_;
+  ReadLimits limits_;
+  uint64_t bytes_ = 0;
+  State state_ = State::kStructure;
+  std::vector<Frame> stack_;
+  std::string rest_;
+  /// The key or the value that is being read, as far as it came.
+  std::string text_;
+  bool in_key_ = false;
+  /// A row has a value, or a comma, behind which a value must follow.
+  bool first_ = false;
+  /// Something other than white space has come.
+  bool begun_ = false;
+};
+
+}  // namespace tokengrad

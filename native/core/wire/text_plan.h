@@ -1,0 +1,48 @@
+// A long JSON text made of fixed texts and rows of numbers, cut into pieces that threads write.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/wire/row_text.h"
+
+namespace tokengrad {
+
+class TextPlan {
+ public:
+  /// The text is `texts[0]`, row 0 as a JSON array, `texts[1]`, row 1, ...: there is one text more
+  /// than rows. Pieces take up to `piece_bytes`, unless a single text is longer.
+  /// Throws `ERR_REQUEST` if the parts do not fit together.
+  TextPlan(std::vector<std::string> texts, std::vector<TextRow> rows, size_t piece_bytes);
+
+  size_t pieces() const { return pieces_.size(); }
+  /// Bytes that a piece needs to be written.
+  size_t capacity(size_t piece) const { return pieces_[piece].capacity; }
+  /// Writes a piece and gives its length. Throws `ERR_VALUE` with the facts `row` and `position` at
+  /// a value that cannot be written.
+  size_t write(size_t piece, std::span<char> out) const;
+
+ private:
+  struct Piece {
+    /// Where it begins: at a row's position, or with the text before the row.
+    size_t row;
+    TextCursor cursor;
+    bool with_text;
+    size_t capacity;
+  };
+  void cut(size_t piece_bytes);
+
+  std::vector<std::string> texts_;
+  std::vector<TextRow> rows_;
+  std::vector<Piece> pieces_;
+  /// Where each piece ends: the row that is not finished, and its position there.
+  struct End {
+    size_t row;
+    size_t position;
+  };
+  std::vector<End> ends_;
+};
+
+}  // namespace tokengrad

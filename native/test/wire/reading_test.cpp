@@ -1,0 +1,137 @@
+// Tests of reading on threads: all of the text, faults, cancelling, and memory that is let go of.
+#include "core/wire/reading.h"
+
+#include <future>
+#include <random>
+
+#include "test/check.h"
+
+namespace tokengrad {
+namespace {
+
+/// One row of many values, as text.
+struct Text {
+  std::vector<uint32_t> lengths{300'000};
+  std::vector<uint32_t> run_counts{1};
+  std::vector<uint32_t> runs{0, 300'000};
+  std::vector<float> out = std::vector<float>(300'000);
+  std::string text = "{\"rows\":[[";
+
+  Text() {
+    for (uint32_t i = 0; i < lengths[0]; ++i)
+      text.append("-").append(std::to_string(i)).append(".5,");
+    text.back() = ']';
+    text += "],\"x\":1}";
+  }
+  std::shared_ptr<Reading> reading() {
+    const ReadLimits limits{uint64_t{1} << 30, 1 << 20, 8};
+    return std::make_shared<Reading>(
+        ResultReader({"rows", "*"}, {lengths, run_counts, runs, out, false}, limits));
+  }
+};
+
+/// Pushes a text in parts, each in memory that is freed as soon as it is consumed.
+std::optional<Error> push_all(const std::shared_ptr<Reading>& reading, Pool& pool,
+                              std::string_view text, size_t part) {
+  std::deque<std::string> held;
+  size_t freed = 0;
+  const auto free_consumed = [&] {
+    for (; freed < reading->consumed(); ++freed) held.pop_front();
+  };
+  for (; !text.empty(); text.remove_prefix(std::min(part, text.size()))) {
+    held.emplace_back(text.substr(0, part));
+    if (reading->push(pool, held.back()) > 1'000'000) {
+      std::promise<void> drained;
+      reading->when_drained([&] { drained.set_value(); });
+      drained.get_future().wait();
+    }
+    free_consumed();
+  }
+  std::promise<std::optional<Error>> done;
+  reading->finish([&](std::optional<Error> error) { done.set_value(std::move(error)); });
+  auto error = done.get_future().get();
+  free_consumed();
+  EXPECT(held.empty());
+  return error;
+}
+
+TEST(a_result_is_read_whole_on_the_pool) {
+  Pool pool(2);
+  for (const size_t part : {100, 5000, 70'000, 10'000'000}) {
+    Text text;
+    const auto reading = text.reading();
+    const auto error = push_all(reading, pool, text.text, part);
+    EXPECT_EQUAL(error ? error->what() : std::string(), "");
+    EXPECT_EQUAL(reading->result().rest(), "{\"rows\":[[]],\"x\":1}");
+    for (uint32_t i = 0; i < text.lengths[0]; ++i) EXPECT_EQUAL(text.out[i], -(i + 0.5f));
+  }
+}
+
+TEST(several_results_are_read_at_once) {
+  Pool pool(2);
+  std::vector<std::future<bool>> all;
+  for (int i = 0; i < 4; ++i) {
+    all.push_back(std::async(std::launch::async, [&pool] {
+      Text text;
+      return !push_all(text.reading(), pool, text.text, 3000) && text.out.back() == -299999.5f;
+    }));
+  }
+  for (auto& good : all) EXPECT(good.get());
+}
+
+TEST(a_result_that_is_refused_takes_no_more) {
+  Pool pool(2);
+  for (const size_t place : {20, 50'000, 1'000'000}) {
+    Text text;
+    text.text[place] = 'x';
+    const auto reading = text.reading();
+    const auto error = push_all(reading, pool, text.text, 4096);
+    EXPECT(error && error->code() == "ERR_RESULT");
+    EXPECT(reading->failed());
+  }
+}
+
+TEST(a_small_result_is_read_where_it_is_pushed) {
+  Pool pool(1);
+  Text text;
+  const auto reading = text.reading();
+  EXPECT_EQUAL(reading->push(pool, "{\"status\":"), 0u);
+  EXPECT_EQUAL(reading->push(pool, "1}"), 0u);
+  EXPECT_EQUAL(reading->consumed(), 2u);
+  bool drained = false;
+  reading->when_drained([&] { drained = true; });
+  EXPECT(drained);
+  bool done = false;
+  reading->finish([&](const std::optional<Error>& error) { done = !error; });
+  EXPECT(done);
+  EXPECT_EQUAL(reading->result().rest(), "{\"status\":1}");
+}
+
+TEST(a_reading_can_be_cancelled_at_any_time) {
+  Pool pool(2);
+  Text text;
+  for (const size_t pushed : {size_t{0}, size_t{100}, size_t{70'000}, text.text.size()}) {
+    const auto reading = text.reading();
+    reading->push(pool, std::string_view(text.text).substr(0, pushed));
+    reading->cancel();
+    std::promise<std::optional<Error>> done;
+    reading->finish([&](std::optional<Error> error) { done.set_value(std::move(error)); });
+    const auto error = done.get_future().get();
+    EXPECT(error && error->code() == "ERR_ABORTED");
+  }
+}
+
+TEST(a_pool_can_end_while_a_result_waits) {
+  for (int round = 0; round < 20; ++round) {
+    Text text;
+    Pool pool(2);
+    const auto reading = text.reading();
+    for (int part = 0; part < 20; ++part) {
+      reading->push(pool, std::string_view(text.text).substr(part * 100'000, 100'000));
+    }
+    reading->finish([](const std::optional<Error>&) {});
+  }
+}
+
+}  // namespace
+}  // namespace tokengrad

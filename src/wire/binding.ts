@@ -1,0 +1,75 @@
+// The part of the addon that writes request bodies and reads results.
+import { loadAddon } from "../addon.ts";
+
+/** A row of numbers to be written as a JSON array. The addon reads it in place. */
+export interface NativeRow {
+  /** The values of all positions, or of the runs one after the other. */
+  readonly values: Float32Array | Float64Array | Uint16Array | Int32Array | BigInt64Array;
+  /**
+   * `number`: finite float32, or bfloat16 as bits in a `Uint16Array`. `weight`: 0, or a float32 above 0. `id`: a whole
+   * number of at least 0; `quotedId` puts those above 2^53 - 1 in quotes.
+   */
+  readonly rule: "number" | "weight" | "id" | "quotedId";
+  /** First position and length of each run; the positions outside of them hold 0. */
+  readonly runs?: Uint32Array;
+  /** Positions of a row with runs. */
+  readonly length?: number;
+}
+
+export interface NativeReadOptions {
+  /** Members that lead to a row; `*` stands for the elements of an array, one a sample. */
+  readonly path: readonly string[];
+  readonly rowLengths: Uint32Array;
+  readonly runCounts: Uint32Array;
+  readonly runs: Uint32Array;
+  readonly output: Float32Array;
+  /** Whether `output` holds the positions within runs only. */
+  readonly packed: boolean;
+  readonly maxBytes: number;
+  readonly maxOtherBytes: number;
+  readonly maxDepth: number;
+}
+
+/** Threads of their own, which end with the environment. */
+export interface NativeWire {
+  /** Prepares a text. `sizes` are the bytes of the blocks that it wants. */
+  plan(texts: readonly string[], rows: readonly NativeRow[]): { id: number; sizes: number[] };
+  /** Writes it here and now, and gives the bytes written of each block. */
+  writeNow(id: number, blocks: readonly ArrayBuffer[]): number[];
+  /** Writes it on the threads. */
+  write(id: number, blocks: readonly ArrayBuffer[]): Promise<number[]>;
+  /** Begins to read a result. It must be finished or cancelled. */
+  open(options: NativeReadOptions): number;
+  /** Takes the next part, which must not change any more, and gives the bytes that wait; -1 if the text was refused. */
+  push(id: number, part: Uint8Array): number;
+  /** Settles when nothing waits. */
+  drained(id: number): Promise<void>;
+  /** The text without the rows' numbers, and the number of rows. */
+  finish(id: number): Promise<{ rest: string; rows: number }>;
+  /** Asks a text or a result to end, soon, with `ERR_ABORTED`. Unknown ids are passed over. */
+  cancel(id: number): void;
+  /** Cancels everything and ends the threads when it has settled. Safe to call twice. */
+  dispose(): void;
+}
+
+interface WireBinding {
+  readonly availableCpus: number;
+  readonly Wire: new (options: { readonly threads: number; readonly pieceBytes: number }) => NativeWire;
+}
+
+/**
+ * Bytes of a piece of text: enough for a TLS write to be worth it, few enough that every thread finds some in a small
+ * body, and that none is held for more than a millisecond.
+ */
+const PIECE_BYTES = 256 * 1024;
+
+let wire: NativeWire | undefined;
+
+/** The threads of this environment, started on first use. @throws {LoadError} see `loadAddon`. */
+export function nativeWire(): NativeWire {
+  if (wire === undefined) {
+    const { Wire, availableCpus } = loadAddon<WireBinding>("tokengrad");
+    wire = new Wire({ threads: availableCpus, pieceBytes: PIECE_BYTES });
+  }
+  return wire;
+}

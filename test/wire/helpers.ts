@@ -1,0 +1,32 @@
+// What the tests of the wire share: layouts, and whole texts.
+import type { RowLayout } from "../../src/wire/result.ts";
+import type { WrittenText } from "../../src/wire/text.ts";
+
+/** The whole text of a body. */
+export const joined = ({ chunks }: WrittenText): string => Buffer.concat(chunks).toString();
+
+/** The layout of rows whose weights are given: trained where they are not 0. */
+export function layoutOf(weights: readonly (readonly number[])[]): RowLayout {
+  const runs: number[] = [];
+  const runCounts = weights.map((row) => {
+    let count = 0;
+    row.forEach((weight, i) => {
+      if (weight === 0) return;
+      if (i > 0 && row[i - 1] !== 0) runs.push(runs.pop()! + 1);
+      else runs.push(i, 1);
+      if (i === 0 || row[i - 1] === 0) count++;
+    });
+    return count;
+  });
+  return {
+    rowLengths: Uint32Array.from(weights, (row) => row.length),
+    runCounts: Uint32Array.from(runCounts),
+    runs: Uint32Array.from(runs),
+  };
+}
+
+/** A text in parts of `size` bytes. */
+export function* inParts(text: string | Buffer, size: number): Generator<Buffer> {
+  const bytes = Buffer.from(text);
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+}

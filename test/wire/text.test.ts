@@ -1,0 +1,168 @@
+// Texts written through the addon: every kind of row, faults, signals, the event loop.
+import { describe, expect, it } from "vitest";
+import { AbortError, InputError } from "../../src/errors.ts";
+import { BlockPool } from "../../src/wire/blocks.ts";
+import { TextBuilder, type TextRow } from "../../src/wire/text.ts";
+import { lateness } from "../helpers.ts";
+import { joined } from "./helpers.ts";
+
+const at = { path: "samples[2].row", sample: 2 };
+
+function builder(...rows: Omit<TextRow, "path" | "sample">[]): TextBuilder {
+  const text = new TextBuilder();
+  for (const [index, row] of rows.entries()) {
+    text.text(index === 0 ? "[" : ",");
+    text.row({ ...row, ...at });
+  }
+  text.text("]");
+  return text;
+}
+
+/** A bfloat16's bits, of a float32 that is one. */
+const bitsOf = (value: number) => new Uint32Array(Float32Array.of(value).buffer)[0]! >>> 16;
+
+describe("a text", () => {
+  it("holds rows of every kind between its texts", async () => {
+    const text = new TextBuilder();
+    text.text('{"é":');
+    text.row({ values: Float32Array.of(0.1, -0, 1e-3), rule: "number", ...at });
+    text.text(',"b":');
+    text.text("");
+    text.row({ values: Float64Array.of(0.1, 1), rule: "weight", ...at });
+    text.text(',"c":');
+    text.row({ values: Uint16Array.of(0x3dcd, 0), rule: "number", ...at });
+    text.text(',"d":');
+    text.row({ values: Int32Array.of(0, 2147483647), rule: "id", ...at });
+    text.text(',"e":');
+    text.row({ values: BigInt64Array.of(1n, 2n ** 53n, 2n ** 63n - 1n), rule: "quotedId", ...at });
+    text.text(',"f":');
+    text.row({ values: new Float32Array(0), rule: "number", ...at });
+    text.text("}");
+    const written = await text.write();
+    const expected =
+      '{"é":[0.1,-0,1e-3],"b":[0.1,1],"c":[0.1,0],"d":[0,2147483647],' +
+      '"e":[1,"9007199254740992","9223372036854775807"],"f":[]}';
+    expect(joined(written)).toBe(expected);
+    expect(written.bytes).toBe(Buffer.byteLength(expected));
+  });
+
+  it("has zeros outside of a row's runs", async () => {
+    const row = { values: Float32Array.of(1.5, -2, 3), rule: "number" as const };
+    const text = builder({ ...row, runs: Uint32Array.of(1, 2, 5, 1), length: 7 });
+    expect(joined(await text.write())).toBe("[[0,1.5,-2,0,0,3,0]]");
+  });
+
+  it("may be empty", async () => {
+    const written = await new TextBuilder().write();
+    expect([written.chunks, written.bytes]).toEqual([[], 0]);
+  });
+
+  it("of many values reads back to the same numbers", async () => {
+    const values = Float32Array.from(
+      { length: 300_000 },
+      () => (Math.random() - 0.5) * 2 ** (40 * Math.random() - 30),
+    );
+    const halves = Uint16Array.from(values, bitsOf);
+    const written = await builder({ values, rule: "number" }, { values: halves, rule: "number" }).write();
+    expect(written.chunks.length).toBeGreaterThan(8);
+    const [floats, bfloats] = JSON.parse(joined(written)) as number[][];
+    expect(Float32Array.from(floats!)).toEqual(values);
+    const bits = new Uint32Array(Float32Array.from(bfloats!).buffer);
+    // Rounded to the nearest bfloat16, ties to even.
+    expect(Uint16Array.from(bits, (b) => (b + 0x7fff + ((b >>> 16) & 1)) >>> 16)).toEqual(halves);
+  });
+});
+
+describe("a value that cannot be written", () => {
+  it.each([
+    ["NaN", { values: Float32Array.of(0, Number.NaN), rule: "number" }, "NaN"],
+    ["an infinity", { values: Float64Array.of(0, -Infinity), rule: "number" }, "-Infinity"],
+    ["too large", { values: Float64Array.of(0, 1e39), rule: "number" }, "1e+39"],
+    ["an infinite bfloat16", { values: Uint16Array.of(0, 0xff80), rule: "number" }, "-Infinity"],
+    ["a negative weight", { values: Float32Array.of(0, -0.5), rule: "weight" }, "-0.5"],
+    ["a weight that vanishes", { values: Float64Array.of(0, 1e-60), rule: "weight" }, "1e-60"],
+    ["a negative id", { values: Int32Array.of(0, -7), rule: "id" }, "-7"],
+    [
+      "a negative large id",
+      { values: BigInt64Array.of(0n, -(2n ** 60n)), rule: "quotedId" },
+      "-1152921504606846976n",
+    ],
+  ] as const)("is named: %s", async (_, row, got) => {
+    const error = await builder({ values: Float32Array.of(1), rule: "number" }, row)
+      .write()
+      .catch((e: unknown) => e);
+    expect(error).toBeInstanceOf(InputError);
+    expect(error).toMatchObject({ path: at.path, sample: 2, position: 1 });
+    expect((error as Error).message).toMatch(new RegExp(`got ${got.replace("+", "\\+")}$`));
+  });
+
+  it("is named by its position in a packed row", async () => {
+    const row = { values: Float32Array.of(1, 2, Infinity), rule: "number" as const };
+    const text = builder({ ...row, runs: Uint32Array.of(1, 2, 5, 1), length: 7 });
+    await expect(text.write()).rejects.toMatchObject({
+      position: 5,
+      message: expect.stringContaining("got Infinity"),
+    });
+  });
+
+  it("is the first of several, in a large text too", async () => {
+    const values = new Float32Array(500_000).fill(0.1);
+    for (const position of [300_000, 300_001, 499_999]) values[position] = Number.NaN;
+    await expect(builder({ values, rule: "number" }).write()).rejects.toMatchObject({ position: 300_000 });
+  });
+});
+
+describe("a signal", () => {
+  const large = () => builder({ values: new Float32Array(4_000_000).fill(0.1), rule: "number" });
+
+  it("stops a text before it begins and while it is written", async () => {
+    const before = AbortSignal.abort("why");
+    await expect(large().write(before)).rejects.toMatchObject({ name: "AbortError", cause: "why" });
+    const controller = new AbortController();
+    const written = large().write(controller.signal);
+    controller.abort();
+    await expect(written).rejects.toBeInstanceOf(AbortError);
+  });
+
+  it("that fires later changes nothing", async () => {
+    const controller = new AbortController();
+    const written = await large().write(controller.signal);
+    controller.abort();
+    expect(written.bytes).toBe(4_000_000 * 4 + 3);
+  });
+});
+
+it("does not hold the event loop, however large the text is", { timeout: 60_000 }, async () => {
+  const rows = Array.from({ length: 2500 }, () => new Float32Array(8192).fill(-0.12345678));
+  let bytes = 0;
+  const late = await lateness(async () => {
+    const text = builder(...rows.map((values) => ({ values, rule: "number" as const })));
+    bytes = (await text.write()).bytes;
+  });
+  expect(bytes).toBe(2500 * (8192 * 12 + 2) + 1);
+  expect(late).toBeLessThan(50);
+});
+
+describe("memory for texts", () => {
+  it("is used again once it is given back, up to a limit", () => {
+    const pool = new BlockPool(3000);
+    const block = pool.take(1000);
+    pool.give([block]);
+    expect(pool.bytes).toBe(1000);
+    expect(pool.take(1001)).not.toBe(block);
+    expect(pool.take(400)).not.toBe(block);
+    expect(pool.take(900)).toBe(block);
+    pool.give([new ArrayBuffer(2000), new ArrayBuffer(2000)]);
+    expect(pool.bytes).toBe(2000);
+  });
+
+  it("is written again by the next text after a release", async () => {
+    const text = () => builder({ values: new Float32Array(100_000).fill(0.5), rule: "number" }).write();
+    const first = await text();
+    const buffers = first.chunks.map(({ buffer }) => buffer);
+    first.release();
+    first.release();
+    const second = await text();
+    expect(second.chunks.every(({ buffer }) => buffers.includes(buffer))).toBe(true);
+  });
+});
