@@ -3,6 +3,7 @@
 #include "core/executor.h"
 
 #include <cmath>
+#include <string>
 
 #include "core/autograd_executor.h"
 #include "core/fused/run.h"
@@ -12,17 +13,33 @@
 namespace tokengrad {
 namespace {
 
-bool is_fused(const fused::Plan& plan, const Request& request, at::Device device) {
-  return device.is_cpu() && request.precision == at::kFloat && plan.lacking().empty();
+/// Throws `ERR_REQUEST` for what the fused executor cannot run.
+void check_fused(const fused::Plan& plan, const Request& request, at::Device device) {
+  const auto refuse = [](const std::string& problem) {
+    throw Error("ERR_REQUEST", "executor: fused " + problem);
+  };
+  if (!device.is_cpu()) refuse("computes on the CPU, got " + device.str());
+  if (request.precision != at::kFloat) {
+    refuse(std::string("computes in Float, got a precision of ") +
+           c10::toString(request.precision));
+  }
+  if (plan.lacking().empty()) return;
+  std::string names;
+  for (const std::string& name : plan.lacking()) names += (names.empty() ? "" : ", ") + name;
+  refuse("lacks " + names);
 }
 
 Computed run(const Compiled& compiled, const Layout& layout, const Request& request,
              Executor executor, at::Device device, const CancelFlag& cancel) {
-  if (executor == Executor::kAutograd) {
-    return run_autograd(compiled.program, layout, request, device, cancel);
+  switch (executor) {
+    case Executor::kFused:
+      check_fused(compiled.plan, request, device);
+      return run_fused(compiled.plan, layout, request, cancel);
+    case Executor::kAutograd:
+      return run_autograd(compiled.program, layout, request, device, cancel);
+    case Executor::kTorch:
+      break;
   }
-  if (executor == Executor::kFused && is_fused(compiled.plan, request, device))
-    return run_fused(compiled.plan, layout, request, cancel);
   return run_torch(compiled.program, layout, request, device, cancel);
 }
 

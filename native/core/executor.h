@@ -42,10 +42,10 @@ struct Compiled {
 };
 
 /// Runs on the calling thread and libtorch's intra-op threads, and writes the gradients and outputs
-/// to the request's arrays. The fused executor computes in float32 on the CPU and lacks some ops;
-/// what it cannot run goes to the torch executor. Throws
-/// - `ERR_REQUEST` if the request does not fit the program, or asks autograd for outputs of the
-///   gradient's part,
+/// to the request's arrays. Throws
+/// - `ERR_REQUEST` if the request does not fit the program; asks the fused executor, which computes
+///   in float32 on the CPU, for another device or precision or for ops that it lacks (see
+///   `Plan::lacking`); or asks autograd for outputs of the gradient's part,
 /// - `ERR_GROUP_SIZE` (facts `index`, `group`, `size`) where a group is too small for `members`,
 /// - `ERR_INDEX` (facts `element`, `value`, `size`) where an index is out of range,
 /// - `ERR_NON_FINITE` if the loss or a gradient is not finite; see `non_finite.h` for its facts,

@@ -195,6 +195,32 @@ TEST(run_refuses_requests_that_do_not_fit) {
                refused);
 }
 
+TEST(run_refuses_what_the_fused_executor_cannot_run) {
+  const auto problem_of = [](const ProgramSpec& spec, auto batch, at::Device device) {
+    const Compiled compiled(spec);
+    batch.others = {{1, 10, 100}};
+    batch.prepare(compiled.program);
+    try {
+      run_program(compiled, batch.request(), Executor::kFused, device, kNever);
+    } catch (const Error& error) {
+      return error.code() + ": " + error.what();
+    }
+    return std::string();
+  };
+  const Weighted weighted;
+  EXPECT_EQUAL(problem_of(weighted.spec(), Batch<float>(), at::kCPU), std::string());
+  EXPECT_EQUAL(
+      problem_of(weighted.spec(), Batch<double>(), at::kCPU),
+      std::string("ERR_REQUEST: executor: fused computes in Float, got a precision of Double"));
+  EXPECT_EQUAL(problem_of(weighted.spec(), Batch<float>(), at::kCUDA),
+               std::string("ERR_REQUEST: executor: fused computes on the CPU, got cuda"));
+  Weighted odd;
+  odd.builder.aten("tan", {odd.logprobs});
+  odd.builder.aten("cos", {odd.logprobs});
+  EXPECT_EQUAL(problem_of(odd.spec(), Batch<float>(), at::kCPU),
+               std::string("ERR_REQUEST: executor: fused lacks tan, cos"));
+}
+
 TEST(metrics_may_be_infinite) {
   Builder builder;
   const size_t logprobs = builder.input(Axis::kToken);
