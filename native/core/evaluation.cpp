@@ -141,7 +141,7 @@ at::Tensor Evaluation::members(int64_t index) const {
 }
 
 const Segments& Evaluation::within(const Node& node) const {
-  return *layout_.segments(node.axis, static_cast<Axis>(node.attribute("within")));
+  return *layout_.segments(node.axis, node.within());
 }
 
 }  // namespace tokengrad

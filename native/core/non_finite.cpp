@@ -26,10 +26,6 @@ Error::Facts place_of(const Layout& layout, Axis axis, int64_t element) {
           {"position", static_cast<double>(place.position)}};
 }
 
-bool is_elementwise(const Node& node) {
-  return node.op == Op::kElementwise || node.op == Op::kScale || node.op == Op::kUnscale;
-}
-
 /// Computes up to the first culprit and tells what is there.
 Error culprit_error(const Program& program, const Layout& layout, const Request& request,
                     at::Device device, const Culprits& culprits, const CancelFlag& cancel) {
@@ -44,7 +40,7 @@ Error culprit_error(const Program& program, const Layout& layout, const Request&
   Error::Facts facts = place_of(layout, node.axis, culprits.element);
   facts.emplace_back("node", static_cast<double>(culprits.node));
   facts.emplace_back("value", at_index(evaluation.compute(culprits.node), culprits.element));
-  if (is_elementwise(node)) {
+  if (node.is_elementwise()) {
     std::vector<double> operands;
     for (const size_t input : node.inputs)
       operands.push_back(at_index(evaluation.value(input), culprits.element));

@@ -85,6 +85,12 @@ struct Node {
 
   /// An attribute that the check has seen.
   double attribute(const char* key) const { return attributes.at(key); }
+  /// The axis whose segments an `argsort` or `rank` stays within.
+  Axis within() const { return static_cast<Axis>(attribute("within")); }
+  /// Whether each element is computed from the same elements of the operands, by arithmetic alone.
+  bool is_elementwise() const {
+    return op == Op::kElementwise || op == Op::kScale || op == Op::kUnscale;
+  }
 };
 
 class Program {

@@ -10,10 +10,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "core/parallel.h"
+#include "core/reduction.h"
 
 namespace tokengrad {
 namespace {
@@ -21,44 +20,28 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-/// How two partial results become one.
-struct Add {
-  static constexpr double kOfNothing = 0;
-  static double combine(double x, double y) { return x + y; }
-};
-struct Larger {
-  static constexpr double kOfNothing = -kInfinity;
-  static double combine(double x, double y) { return y > x || std::isnan(y) ? y : x; }
-};
-struct Smaller {
-  static constexpr double kOfNothing = kInfinity;
-  static double combine(double x, double y) { return y < x || std::isnan(y) ? y : x; }
-};
-
 /// Eight partial results, combined in a fixed order: fast, and the same bits on any number of
 /// threads.
-template <typename Rule, typename T>
+template <Reduction kReduction, typename T>
 double reduce_range(const T* values, int64_t size) {
   constexpr int kLanes = 8;
   double lanes[kLanes];
-  std::fill(lanes, lanes + kLanes, Rule::kOfNothing);
+  std::fill(lanes, lanes + kLanes, empty_of(kReduction));
   int64_t i = 0;
   for (; i + kLanes <= size; i += kLanes) {
     for (int lane = 0; lane < kLanes; ++lane)
-      lanes[lane] = Rule::combine(lanes[lane], static_cast<double>(values[i + lane]));
+      lanes[lane] = join(kReduction, lanes[lane], static_cast<double>(values[i + lane]));
   }
   for (int lane = 0; i < size; ++i, ++lane)
-    lanes[lane] = Rule::combine(lanes[lane], static_cast<double>(values[i]));
+    lanes[lane] = join(kReduction, lanes[lane], static_cast<double>(values[i]));
   for (int step = 1; step < kLanes; step *= 2) {
     for (int lane = 0; lane < kLanes; lane += 2 * step)
-      lanes[lane] = Rule::combine(lanes[lane], lanes[lane + step]);
+      lanes[lane] = join(kReduction, lanes[lane], lanes[lane + step]);
   }
   return lanes[0];
 }
 
-template <typename Rule>
+template <Reduction kReduction>
 at::Tensor reduce_on_cpu(const at::Tensor& given, const Segments& segments) {
   const at::Tensor values = given.contiguous();
   at::Tensor results = at::empty({segments.count()}, values.options().dtype(at::kDouble));
@@ -68,7 +51,7 @@ at::Tensor reduce_on_cpu(const at::Tensor& given, const Segments& segments) {
     const scalar_t* const in = values.const_data_ptr<scalar_t>();
     parallel_for(segments.count(), segments.elements(), [=](int64_t begin, int64_t end) {
       for (int64_t s = begin; s < end; ++s) {
-        out[s] = reduce_range<Rule>(in + offsets[s], offsets[s + 1] - offsets[s]);
+        out[s] = reduce_range<kReduction>(in + offsets[s], offsets[s + 1] - offsets[s]);
       }
     });
   });
@@ -91,7 +74,8 @@ at::Tensor spread_on_cpu(const at::Tensor& given, const Segments& segments, at::
 }
 
 at::Tensor plain_sum(const at::Tensor& values, const Segments& segments) {
-  return values.is_cpu() ? reduce_on_cpu<Add>(values, segments) : portable::sum(values, segments);
+  return values.is_cpu() ? reduce_on_cpu<Reduction::kSum>(values, segments)
+                         : portable::sum(values, segments);
 }
 
 at::Tensor plain_spread(const at::Tensor& values, const Segments& segments, at::ScalarType dtype) {
@@ -135,9 +119,9 @@ struct Spread : torch::autograd::Function<Spread> {
 };
 
 at::Tensor by_libtorch(const at::Tensor& values, const Segments& segments, const char* which,
-                       double of_empty) {
+                       Reduction reduction) {
   return at::segment_reduce(values.to(at::kDouble), which, {}, {}, segments.offsets_tensor(), 0,
-                            /*unsafe=*/true, of_empty);
+                            /*unsafe=*/true, empty_of(reduction));
 }
 
 }  // namespace
@@ -145,15 +129,15 @@ at::Tensor by_libtorch(const at::Tensor& values, const Segments& segments, const
 namespace portable {
 
 at::Tensor sum(const at::Tensor& values, const Segments& segments) {
-  return by_libtorch(values, segments, "sum", 0);
+  return by_libtorch(values, segments, "sum", Reduction::kSum);
 }
 
 at::Tensor max(const at::Tensor& values, const Segments& segments) {
-  return by_libtorch(values, segments, "max", -kInfinity);
+  return by_libtorch(values, segments, "max", Reduction::kMax);
 }
 
 at::Tensor min(const at::Tensor& values, const Segments& segments) {
-  return by_libtorch(values, segments, "min", kInfinity);
+  return by_libtorch(values, segments, "min", Reduction::kMin);
 }
 
 at::Tensor spread(const at::Tensor& values, const Segments& segments, at::ScalarType dtype) {
@@ -187,13 +171,15 @@ at::Tensor segment_sum(const at::Tensor& values, const SegmentsPtr& segments) {
 }
 
 at::Tensor segment_max(const at::Tensor& values, const SegmentsPtr& segments) {
-  return values.is_cpu() && !values.requires_grad() ? reduce_on_cpu<Larger>(values, *segments)
-                                                    : portable::max(values, *segments);
+  return values.is_cpu() && !values.requires_grad()
+             ? reduce_on_cpu<Reduction::kMax>(values, *segments)
+             : portable::max(values, *segments);
 }
 
 at::Tensor segment_min(const at::Tensor& values, const SegmentsPtr& segments) {
-  return values.is_cpu() && !values.requires_grad() ? reduce_on_cpu<Smaller>(values, *segments)
-                                                    : portable::min(values, *segments);
+  return values.is_cpu() && !values.requires_grad()
+             ? reduce_on_cpu<Reduction::kMin>(values, *segments)
+             : portable::min(values, *segments);
 }
 
 at::Tensor segment_spread(const at::Tensor& values, const SegmentsPtr& segments,

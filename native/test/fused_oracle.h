@@ -121,8 +121,7 @@ class Oracle {
   }
 
   Doubles sort(const Node& node, size_t size) const {
-    const auto within = static_cast<Axis>(int(node.attribute("within")));
-    const std::vector<size_t> segments = parents(node.axis, within);
+    const std::vector<size_t> segments = parents(node.axis, node.within());
     const Doubles& x = in(node, 0);
     std::vector<size_t> order(size);
     std::iota(order.begin(), order.end(), size_t{0});

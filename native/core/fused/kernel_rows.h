@@ -166,10 +166,7 @@ TOKENGRAD_INLINE void take(Wide& lanes, const float* values) {
 /// What lies beyond the last value is taken as the result of nothing.
 template <Reduction kReduction>
 [[gnu::flatten]] void fold(const float* values, int64_t count, double* lanes) {
-  constexpr float kInfinite = std::numeric_limits<float>::infinity();
-  constexpr float kEmpty = kReduction == Reduction::kSum   ? 0.0f
-                           : kReduction == Reduction::kMax ? -kInfinite
-                                                           : kInfinite;
+  constexpr auto kEmpty = static_cast<float>(empty_of(kReduction));
   Wide halves[2];
   __builtin_memcpy(halves, lanes, sizeof halves);
   const int64_t whole = count / kLanes * kLanes;

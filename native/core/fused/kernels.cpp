@@ -1,7 +1,6 @@
 // Picks among the variants of the kernels.
 #include "core/fused/kernels.h"
 
-#include <limits>
 #include <vector>
 
 #include "core/program.h"
@@ -54,17 +53,6 @@ size_t kernel_of(const Node& node) {
 double parameter_of(size_t kernel, const Node& node) {
   const char* const name = kPortable.kernels[kernel].parameter;
   return name == nullptr ? 0.0 : node.attribute(name);
-}
-
-double empty_of(Reduction reduction) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  return reduction == Reduction::kSum ? 0.0 : reduction == Reduction::kMax ? -kInfinity : kInfinity;
-}
-
-double join(Reduction reduction, double x, double y) {
-  if (reduction == Reduction::kSum) return x + y;
-  if (y != y) return y;
-  return (reduction == Reduction::kMax ? y > x : y < x) ? y : x;
 }
 
 }  // namespace tokengrad::fused

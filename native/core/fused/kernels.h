@@ -7,13 +7,14 @@
 #include <span>
 
 #include "core/dtype.h"
+#include "core/reduction.h"
 
 namespace tokengrad {
 struct Node;
 }
 
-// Files of one kind of CPU include this: nothing with inline functions that others share may come
-// in here.
+// Files of one kind of CPU include this: no inline function that others share may come in here,
+// unless it is always inlined.
 namespace tokengrad::fused {
 
 /// Blocks are computed in whole groups of this many values; sums have as many running parts.
@@ -40,8 +41,6 @@ struct Kernel {
   WideLoop wide;
 };
 
-enum class Reduction : uint8_t { kSum, kMax, kMin };
-
 /// Takes `count` more values, any number, into kLanes running results: value i into lane i modulo
 /// kLanes. `values` must be readable up to the next multiple of kLanes.
 using Fold = void (*)(const float* values, int64_t count, double* lanes);
@@ -67,9 +66,5 @@ size_t kernel_of(const Node& node);
 constexpr size_t kNoKernel = static_cast<size_t>(-1);
 /// The parameter of a kernel's loops for a node that it computes.
 double parameter_of(size_t kernel, const Node& node);
-
-/// The result of nothing, and of two results together. NaN wins.
-double empty_of(Reduction reduction);
-double join(Reduction reduction, double x, double y);
 
 }  // namespace tokengrad::fused

@@ -45,9 +45,7 @@ void Plan::find_kernels() {
   kernels_.assign(nodes_.size(), kNoKernel);
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
-    const bool is_elementwise =
-        node.op == Op::kElementwise || node.op == Op::kScale || node.op == Op::kUnscale;
-    if (!is_elementwise || is_copy(node)) continue;
+    if (!node.is_elementwise() || is_copy(node)) continue;
     kernels_[i] = kernel_of(node);
     const bool is_listed = std::find(lacking_.begin(), lacking_.end(), node.name) != lacking_.end();
     if (kernels_[i] == kNoKernel && !is_listed) lacking_.push_back(node.name);

@@ -15,11 +15,6 @@ bool is_reduction(const Node& node) {
   return node.op == Op::kSum || node.op == Op::kMax || node.op == Op::kMin || node.op == Op::kCount;
 }
 
-Reduction reduction_of(const Node& node) {
-  if (node.op == Op::kMax) return Reduction::kMax;
-  return node.op == Op::kMin ? Reduction::kMin : Reduction::kSum;
-}
-
 /// The first pass that can use each node.
 std::vector<size_t> ready_passes(const std::vector<Node>& nodes) {
   std::vector<size_t> ready(nodes.size(), 0);
@@ -170,6 +165,11 @@ bool counts_elements(const std::vector<Node>& nodes, const Node& node) {
 
 bool reduces_tokens(const std::vector<Node>& nodes, const Node& node) {
   return is_reduction(node) && is_token(nodes[node.inputs[0]]) && !counts_elements(nodes, node);
+}
+
+Reduction reduction_of(const Node& node) {
+  if (node.op == Op::kMax) return Reduction::kMax;
+  return node.op == Op::kMin ? Reduction::kMin : Reduction::kSum;
 }
 
 Schedule make_schedule(const std::vector<Node>& nodes, const Roots& roots) {

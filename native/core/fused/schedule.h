@@ -47,5 +47,7 @@ bool is_resident(const Node& node);
 bool counts_elements(const std::vector<Node>& nodes, const Node& node);
 /// Whether a node reduces the values of tokens.
 bool reduces_tokens(const std::vector<Node>& nodes, const Node& node);
+/// How a node that reduces does so; a count of a mask is a sum.
+Reduction reduction_of(const Node& node);
 
 }  // namespace tokengrad::fused

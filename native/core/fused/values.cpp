@@ -8,19 +8,6 @@
 #include "core/parallel.h"
 
 namespace tokengrad::fused {
-namespace {
-
-Axis axis_of(const Node& node, const char* attribute) {
-  return static_cast<Axis>(static_cast<int>(node.attribute(attribute)));
-}
-
-Reduction reduction_of(Op op) {
-  if (op == Op::kMax) return Reduction::kMax;
-  return op == Op::kMin ? Reduction::kMin : Reduction::kSum;
-}
-
-}  // namespace
-
 Values::Values(const Plan& plan, const Layout& layout, const Request& request,
                const Variant& variant)
     : plan_(plan),
@@ -71,7 +58,7 @@ void Values::compute_tokens(size_t index) {
   const auto size = static_cast<size_t>(layout_.size(Axis::kToken));
   const std::span<const float> values(tokens_[node.inputs[0]], size);
   const std::span<float> out(keep(index), size);
-  const Axis within = node.op == Op::kRank ? axis_of(node, "within") : Axis::kSample;
+  const Axis within = node.op == Op::kRank ? node.within() : Axis::kSample;
   const Offsets segments = layout_.segments(Axis::kToken, within)->offsets();
   parallel_for(static_cast<int64_t>(segments.size()) - 1, static_cast<int64_t>(size),
                [&](int64_t begin, int64_t end) {
@@ -113,11 +100,11 @@ void Values::compute_coarse(size_t index) {
     case Op::kScatter:
       return scatter_add(span_of(node.inputs[0]), span_of(node.inputs[1]), out);
     case Op::kArgsort:
-      return argsort(span_of(node.inputs[0]),
-                     layout_.segments(node.axis, axis_of(node, "within"))->offsets(), out);
+      return argsort(span_of(node.inputs[0]), layout_.segments(node.axis, node.within())->offsets(),
+                     out);
     case Op::kRank:
-      return rank(span_of(node.inputs[0]),
-                  layout_.segments(node.axis, axis_of(node, "within"))->offsets(), out);
+      return rank(span_of(node.inputs[0]), layout_.segments(node.axis, node.within())->offsets(),
+                  out);
     default:
       return elementwise(index, values);
   }
@@ -134,7 +121,7 @@ void Values::elementwise(size_t index, double* out) const {
 
 void Values::reduce(size_t index, double* out) const {
   const Node& node = plan_.nodes()[index];
-  const Reduction reduction = reduction_of(node.op);
+  const Reduction reduction = reduction_of(node);
   const double* in = coarse_[node.inputs[0]];
   Axis from = plan_.nodes()[node.inputs[0]].axis;
   if (from == Axis::kToken) {
