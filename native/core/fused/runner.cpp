@@ -91,16 +91,19 @@ class Runner::Thread {
 
   void place_arrays(int64_t token, int64_t count) {
     const int64_t all = runner_.layout_.size(Axis::kToken);
+    const int64_t next_end = std::min(token + 2 * kBlock, all);
     for (size_t i = 0; i < pass_.arrays.size(); ++i) {
-      const float* const values = runner_.values_.tokens(pass_.arrays[i].node) + token;
+      const float* const values = runner_.values_.tokens(pass_.arrays[i].node);
       float*& slot = slots_[pass_.arrays[i].slot];
       if (token + round_up(count) <= all) {
         // Never written to: a step's result is no array.
-        slot = const_cast<float*>(values);
+        slot = const_cast<float*>(values + token);
         // A block reads its arrays in bursts, which the CPU does not foresee by itself.
-        for (int64_t i = 0; i < kBlock; i += kLanes) __builtin_prefetch(values + kBlock + i, 0, 2);
+        for (int64_t next = token + kBlock; next < next_end; next += kLanes)
+          __builtin_prefetch(values + next, 0, 2);
       } else {
-        slot = std::copy_n(values, count, tails_[i]) - count;
+        slot = tails_[i];
+        std::copy_n(values + token, count, slot);
       }
     }
   }
