@@ -24,7 +24,8 @@ class Segments : public torch::CustomClassHolder {
   int64_t segment_of(int64_t element) const;
 
   /// The offsets on the device. int64, [count + 1]. Made when first asked for: many a run needs the
-  /// plain numbers alone.
+  /// plain numbers alone. That takes no lock, since segments belong to a layout, a layout to one
+  /// run, and the tensors of a run are touched by the thread that runs it alone.
   const at::Tensor& offsets_tensor() const;
   /// How many elements each segment has. float64, [count], on the device.
   at::Tensor lengths() const;
