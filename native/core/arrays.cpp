@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <string>
 
@@ -79,7 +80,12 @@ void argsort(std::span<const double> values, Offsets segments, std::span<double>
 
 template <typename T>
 void rank(std::span<const T> values, Offsets segments, std::span<T> out) {
+  constexpr int64_t kMost = int64_t{1} << std::numeric_limits<T>::digits;
   for_each_segment(segments, [&](int64_t begin, int64_t end) {
+    if (end - begin > kMost) {
+      throw Error("ERR_REQUEST", "rank: expected segments of at most " + std::to_string(kMost) +
+                                     " elements, got one of " + std::to_string(end - begin));
+    }
     const std::vector<int64_t> order = order_of(values, begin, end);
     for (size_t place = 0; place < order.size(); ++place) {
       out[static_cast<size_t>(order[place])] = static_cast<T>(place);

@@ -35,7 +35,8 @@ void shift(std::span<const T> values, Offsets segments, int64_t offset, std::spa
 void argsort(std::span<const double> values, Offsets segments, std::span<double> out);
 
 /// The place, from 0, that each element has in the ascending order of its segment. Stable; NaN
-/// comes last.
+/// comes last. Throws `ERR_REQUEST` where a segment has more than 2^24 elements and T is float,
+/// which does not hold all larger numbers.
 template <typename T>
 void rank(std::span<const T> values, Offsets segments, std::span<T> out);
 

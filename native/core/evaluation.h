@@ -20,8 +20,8 @@ class Evaluation {
 
   /// The input that is differentiated; its history is recorded if it requires a gradient.
   const at::Tensor& variable() const { return values_[program_.inputs()[program_.variable()]]; }
-  /// Computes a node from the values before it, which must still be there. Throws `ERR_INDEX` and
-  /// `ERR_GROUP_SIZE` as the ops of `arrays.h` do.
+  /// Computes a node from the values before it, which must still be there. Throws `ERR_INDEX`,
+  /// `ERR_GROUP_SIZE` and `ERR_REQUEST` as the ops of `arrays.h` do.
   const at::Tensor& compute(size_t node);
   /// Lets go of what no node after this one needs.
   void release(size_t node);

@@ -45,7 +45,8 @@ struct Compiled {
 /// to the request's arrays. Throws
 /// - `ERR_REQUEST` if the request does not fit the program; asks the fused executor, which computes
 ///   in float32 on the CPU, for another device or precision or for ops that it lacks (see
-///   `Plan::lacking`); or asks autograd for outputs of the gradient's part,
+///   `Plan::lacking`); asks autograd for outputs of the gradient's part; or ranks more than 2^24
+///   tokens among each other in float32,
 /// - `ERR_GROUP_SIZE` (facts `index`, `group`, `size`) where a group is too small for `members`,
 /// - `ERR_INDEX` (facts `element`, `value`, `size`) where an index is out of range,
 /// - `ERR_NON_FINITE` if the loss or a gradient is not finite; see `non_finite.h` for its facts,

@@ -121,5 +121,16 @@ TEST(array_ops_scale_the_same_on_both_paths_and_cut_off_what_is_not_finite) {
   EXPECT(near(gradient(unscale(of_x, finite), ones, of_x), finite.detach().reciprocal(), 1e-14));
 }
 
+TEST(array_ops_refuse_more_ranks_than_a_float_can_hold) {
+  constexpr int64_t kMost = int64_t{1} << 24;
+  std::vector<float> values(kMost + 2);
+  const auto rank_all = [&](int64_t count) {
+    const std::vector<int64_t> segments{0, 1, 1 + count};
+    rank(std::span<const float>(values), segments, std::span<float>(values));
+  };
+  EXPECT_CODE("ERR_REQUEST", rank_all(kMost + 1));
+  EXPECT_CODE("", rank_all(3));
+}
+
 }  // namespace
 }  // namespace tokengrad

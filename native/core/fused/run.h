@@ -14,7 +14,8 @@ namespace tokengrad::fused {
 /// functions coarse values are computed by, the result has the same bits whatever the number of
 /// threads and the CPU; a sample's part of it, whatever other samples there are.
 /// The request is of float32 precision and has passed `check_request`; `variant` is one of
-/// `variants()`. Throws `ERR_GROUP_SIZE`, `ERR_INDEX`, `ERR_ABORTED`.
+/// `variants()`. Throws `ERR_GROUP_SIZE`, `ERR_INDEX`, `ERR_REQUEST` of ranks (see arrays.h),
+/// `ERR_ABORTED`.
 Computed run(const Plan& plan, const Layout& layout, const Request& request,
              const CancelFlag& cancel, const Variant& variant);
 

@@ -26,8 +26,8 @@ class Values {
   /// Where a partial's values, one per sample, are to be put.
   std::vector<double>& partial(size_t index) { return partials_[index]; }
 
-  /// Computes a node from the values before it. Throws `ERR_GROUP_SIZE` and `ERR_INDEX`, see
-  /// arrays.h.
+  /// Computes a node from the values before it. Throws `ERR_GROUP_SIZE`, `ERR_INDEX` and
+  /// `ERR_REQUEST`, see arrays.h.
   void compute(size_t node);
 
  private:
