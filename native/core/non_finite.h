@@ -7,7 +7,9 @@
 namespace tokengrad {
 
 /// The error for a run whose loss or gradient is not finite: `ERR_NON_FINITE`. Where it began (see
-/// `Culprits`) is found by computing once more with libtorch, whichever executor ran. Facts:
+/// `Culprits`) is found by computing with libtorch, whichever executor ran: once up to the result,
+/// to find the culprits, and from the start again up to the first of them, to read what is there.
+/// Facts:
 /// - `node`, `value`, the place as far as there is one (`sample`, `position`, `group`) and the
 ///   `operands` of an elementwise op: the first culprit. Without `node` there is no culprit, and
 ///   `value` is the loss, or the gradient at the place before it was stored;
