@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <sstream>
 #include <string>
 
 #include "core/error.h"
@@ -36,9 +37,11 @@ size_t checked_index(std::span<const double> index, size_t element, size_t size)
   if (value >= 0 && value < static_cast<double>(size) && std::trunc(value) == value) {
     return static_cast<size_t>(value);
   }
+  std::ostringstream got;
+  got << value;
   throw Error("ERR_INDEX",
               "index, element " + std::to_string(element) + ": expected a whole number from 0 to " +
-                  std::to_string(size - 1) + ", got " + std::to_string(value),
+                  std::to_string(size - 1) + ", got " + got.str(),
               {{"element", static_cast<double>(element)},
                {"value", value},
                {"size", static_cast<double>(size)}});

@@ -170,16 +170,38 @@ at::Tensor segment_sum(const at::Tensor& values, const SegmentsPtr& segments) {
   return values.requires_grad() ? Sum::apply(values, segments) : plain_sum(values, *segments);
 }
 
+namespace {
+
+/// An extreme as the mean of the elements that equal it, so that these share its gradient equally:
+/// libtorch's own does not where the gradient points away from it.
+at::Tensor shared_extreme(const at::Tensor& values, const SegmentsPtr& segments,
+                          const at::Tensor& extreme) {
+  const at::Tensor equal =
+      values.detach().eq(plain_spread(extreme, *segments, values.scalar_type()));
+  const at::Tensor none = at::scalar_tensor(0, values.options());
+  const at::Tensor count = plain_sum(equal, *segments);
+  // Of an empty segment, and of NaN, nothing equals it.
+  const at::Tensor mean = segment_sum(at::where(equal, values, none), segments).div(count);
+  return at::where(count.gt(0), mean, extreme);
+}
+
+template <Reduction kReduction>
+at::Tensor segment_extreme(const at::Tensor& values, const SegmentsPtr& segments) {
+  const at::Tensor plain = values.detach();
+  const at::Tensor extreme = plain.is_cpu() ? reduce_on_cpu<kReduction>(plain, *segments)
+                             : kReduction == Reduction::kMax ? portable::max(plain, *segments)
+                                                             : portable::min(plain, *segments);
+  return values.requires_grad() ? shared_extreme(values, segments, extreme) : extreme;
+}
+
+}  // namespace
+
 at::Tensor segment_max(const at::Tensor& values, const SegmentsPtr& segments) {
-  return values.is_cpu() && !values.requires_grad()
-             ? reduce_on_cpu<Reduction::kMax>(values, *segments)
-             : portable::max(values, *segments);
+  return segment_extreme<Reduction::kMax>(values, segments);
 }
 
 at::Tensor segment_min(const at::Tensor& values, const SegmentsPtr& segments) {
-  return values.is_cpu() && !values.requires_grad()
-             ? reduce_on_cpu<Reduction::kMin>(values, *segments)
-             : portable::min(values, *segments);
+  return segment_extreme<Reduction::kMin>(values, segments);
 }
 
 at::Tensor segment_spread(const at::Tensor& values, const SegmentsPtr& segments,

@@ -28,9 +28,9 @@ export interface CheckedElement {
   readonly gradient: number;
   /** The slope by central differences. */
   readonly slope: number;
-  /** `|gradient - slope|`. */
+  /** `|gradient - slope|`, less what the rounding of the loss makes of a slope. */
   readonly error: number;
-  /** The gradient jumps here, as at a bound or a tie: no derivative exists, the slope need not agree. */
+  /** The gradient or the loss jumps here, as at a bound, a tie or a label: the slope need not agree. */
   readonly kink: boolean;
 }
 
@@ -85,8 +85,18 @@ async function across(
   run: Run,
   inputs: readonly Floats[],
   gradientOf: GradientOf,
-  { place, element, step }: { readonly place: number; readonly element: number; readonly step: number },
-): Promise<{ slope: number; gradients: [number, number] }> {
+  {
+    place,
+    element,
+    step,
+    loss,
+  }: {
+    readonly place: number;
+    readonly element: number;
+    readonly step: number;
+    readonly loss: number;
+  },
+): Promise<{ slope: number; left: number; right: number; noise: number; gradients: [number, number] }> {
   const values = inputs[place]!;
   const here = values[element]!;
   const h = step * Math.max(1, Math.abs(here));
@@ -98,8 +108,15 @@ async function across(
   };
   const [above, below] = [await at(here + h), await at(here - h)];
   // Divided by the steps that were really made, rounding included.
-  const slope = (above.loss - below.loss) / (here + h - (here - h));
-  return { slope, gradients: [below.gradient, above.gradient] };
+  const [up, down] = [here + h - here, here - (here - h)];
+  return {
+    slope: (above.loss - below.loss) / (up + down),
+    left: (loss - below.loss) / down,
+    right: (above.loss - loss) / up,
+    // What the rounding of the loss alone makes of a slope.
+    noise: (8 * Number.EPSILON * Math.max(Math.abs(loss), Math.abs(above.loss), Math.abs(below.loss))) / h,
+    gradients: [below.gradient, above.gradient],
+  };
 }
 
 /**
@@ -141,14 +158,23 @@ export async function checkInputs(
     const largest = gradient.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
     const found: CheckedElement[] = [];
     for (const element of spaced(sizeOf(contents.layout, axis), elements)) {
-      const { slope, gradients } = await across(run, held, gradientOf, { place, element, step });
+      const { slope, left, right, noise, gradients } = await across(run, held, gradientOf, {
+        place,
+        element,
+        step,
+        loss: exact.loss,
+      });
       const own = gradient[element]!;
-      // Over so small a step a smooth gradient hardly changes, even where it is near 0.
-      const jump = Math.max(...gradients.map((near) => Math.abs(near - own)));
+      // Over so small a step a smooth gradient hardly changes, even where it is near 0, and both sides have one slope.
       const local = Math.max(Math.abs(own), ...gradients.map(Math.abs));
-      const kink = jump > 1e-2 * local && jump > 1e-3 * Math.max(largest, local);
+      const scale = Math.max(largest, local);
+      const jump = Math.max(...gradients.map((near) => Math.abs(near - own)));
+      const gap = Math.abs(right - left);
+      const kink =
+        (jump > 1e-2 * local && jump > 1e-3 * scale) ||
+        (gap > 1e-2 * Math.max(Math.abs(left), Math.abs(right)) && gap > 1e-3 * scale + 100 * noise);
       const where = placeOf(contents.layout, axis, element);
-      found.push({ ...where, gradient: own, slope, error: Math.abs(own - slope), kink });
+      found.push({ ...where, gradient: own, slope, error: Math.max(0, Math.abs(own - slope) - noise), kink });
     }
     results.push(summarise(name, axis, found, tolerance));
   }
@@ -168,7 +194,6 @@ function summarise(
     largest = Math.max(largest, Math.abs(element.gradient), Math.abs(element.slope));
     error = Math.max(error, element.error);
   }
-  // Differences of the loss carry its rounding, divided by the step.
   const relativeError = error === 0 ? 0 : error / Math.max(largest, 1e-12);
   return {
     name,

@@ -113,7 +113,9 @@ function nonFiniteError(fault: NativeFault, { program, graph, dtype }: Running):
   const node = program.nodes[fault.node]!;
   // The op as the loss wrote it; what computes it may be made of others.
   const { op, source } = graph.nodes[node.origin]!;
-  const input = program.inputs.find((input) => input.node === fault.node);
+  // A number that was finite until it was broadcast: too large for float32.
+  const holder = node.op === "spread" ? node.inputs[0]! : fault.node;
+  const input = program.inputs.find((input) => input.node === holder);
   const part = fault.node < program.forward ? op : `the gradient of ${op}`;
   const what = input?.name ?? (source === undefined ? part : `${part} (at ${source})`);
   const own = node.op === op && fault.node < program.forward;

@@ -119,7 +119,7 @@ const reduction = (call: Call, attributes: Record<string, number> = {}): Parts =
   return { operands: [call.self], axis: () => axis, attributes };
 };
 const within = (call: Call, axis: unknown) => ({ within: fineness(call.coarser(axis)) });
-const isWhole = (value: number) => Number.isSafeInteger(value);
+const isWhole = (value: number) => Number.isInteger(value) && Math.abs(value) < 2 ** 31;
 
 /** How the arguments of each kind of op are read. */
 const PARTS: Record<SignatureName, (call: Call) => Parts> = {

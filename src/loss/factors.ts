@@ -1,5 +1,5 @@
 // Moves signs and factors that many tokens share to where there are fewer of them. Products change their order only where
-// what is multiplied is about as large as the inputs: nothing overflows that did not before.
+// the weights are one of the factors, so that nothing overflows or vanishes that did not before.
 import { fineness } from "./axes.ts";
 import type { Axis } from "./graph.ts";
 import { constantOf, isAtLeastOne, isModest, isTame } from "./knowledge.ts";
@@ -48,7 +48,7 @@ function joinFactors(trace: Trace, { op, inputs, axis }: NewNode): number | unde
       const factor = timesShared(trace, shared.factor, trace.node(y).inputs[0]!, axis);
       return numbers(trace, "mul", [shared.core, factor], axis);
     }
-    if (!isModest(trace, y)) continue;
+    if (![y, shared.core].some((index) => trace.isInput(index, "weights"))) continue;
     const core = numbers(trace, "mul", x === inputs[0] ? [shared.core, y] : [y, shared.core], axis);
     return numbers(trace, "mul", [core, trace.spread(shared.factor, axis)], axis);
   }

@@ -23,26 +23,28 @@ export function isTame(trace: Trace, index: number): boolean {
   if (value !== undefined) return Number.isFinite(value);
   if (kind === "mask" || op === "input" || op === "count") return true;
   if (op === "div") return isTame(trace, inputs[0]!) && isAtLeastOne(trace, inputs[1]!);
+  // Sums of float32 numbers are float64: they cannot overflow.
+  if (op === "sum") return trace.node(inputs[0]!).axis === "token" && isTame(trace, inputs[0]!);
   if (op === "where") return inputs.slice(1).every((input) => isTame(trace, input));
   return TAME.has(op) && inputs.every((input) => isTame(trace, input));
 }
 
-/** Whether a node cannot be below 1, as what a maximum with 1 holds above it. */
+/** Whether a node cannot be below 1 or NaN: what is finite and held above 1. */
 export function isAtLeastOne(trace: Trace, index: number): boolean {
   const value = constantOf(trace, index);
   if (value !== undefined) return value >= 1;
   const { op, inputs } = trace.node(index);
   if (op === "spread") return isAtLeastOne(trace, inputs[0]!);
-  return op === "maximum" && inputs.some((input) => isAtLeastOne(trace, input));
+  return op === "maximum" && isTame(trace, index) && inputs.some((input) => isAtLeastOne(trace, input));
 }
 
-/** Whether a node cannot be 0: what a maximum with a positive number holds apart from it. */
+/** Whether a node cannot be 0 or NaN: what is finite and held above a positive number. */
 export function isPositive(trace: Trace, index: number): boolean {
   const value = constantOf(trace, index);
   if (value !== undefined) return value > 0;
   const { op, inputs } = trace.node(index);
   if (op === "spread") return isPositive(trace, inputs[0]!);
-  return op === "maximum" && inputs.some((input) => isPositive(trace, input));
+  return op === "maximum" && isTame(trace, index) && inputs.some((input) => isPositive(trace, input));
 }
 
 /** Ops whose results are hardly larger than their operands. */

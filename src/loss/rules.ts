@@ -91,7 +91,8 @@ function variance(x: Numbers, { axis, attributes }: RuleContext): Numbers {
 
 function std(x: Numbers, context: RuleContext): Numbers {
   const squared = variance(x, context);
-  const varies = squared.gt(0);
+  // Also of NaN, which must stay NaN.
+  const varies = squared.ne(0);
   return varies.where(varies.where(squared, 1).sqrt(), 0);
 }
 
@@ -122,7 +123,7 @@ const RULES: Record<OpName | "spread" | "scatter", Rule> = {
   abs: unary((g, x) => g.scale(x.sign())),
   sign: flat,
   floor: flat,
-  relu: composite((x) => x.gt(0).where(x, 0)),
+  relu: composite((x) => x.le(0).where(0, x)),
   square: unary((g, x) => g.scale(x.mul(2))),
   sqrt: unary((g, _x, y) => g.unscale(y.mul(2))),
   exp: unary((g, _x, y) => g.scale(y)),

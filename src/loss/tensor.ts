@@ -9,14 +9,14 @@ import type { Trace } from "./trace.ts";
 /** How each kind of op looks as a method of a tensor over `A`. */
 interface Methods<A extends Axis> {
   unary(): Tensor<A>;
-  binary<B extends Axis>(other: Tensor<B> | number): Tensor<Finer<A, B>>;
+  binary: Binary<A>;
   clamp<L extends Axis = "batch", U extends Axis = "batch">(
     lower: Tensor<L> | number | undefined,
     upper?: Tensor<U> | number,
   ): Tensor<Finer<A, Finer<L, U>>>;
   power(exponent: number): Tensor<A>;
   predicate(): Mask<A>;
-  comparison<B extends Axis>(other: Tensor<B> | number): Mask<Finer<A, B>>;
+  comparison: Comparison<A>;
   connective<B extends Axis>(other: Mask<B>): Mask<Finer<A, B>>;
   negation(): Mask<A>;
   select<B extends Axis = "batch", C extends Axis = "batch">(
@@ -38,6 +38,16 @@ interface Methods<A extends Axis> {
   gather: A extends "sample" | "group"
     ? <B extends "sample" | "group">(index: Tensor<B>) => Tensor<B>
     : never;
+}
+
+/** A number changes nothing about the axis, which holds for an axis that is not known yet, too. */
+interface Binary<A extends Axis> {
+  (other: number): Tensor<A>;
+  <B extends Axis>(other: Tensor<B> | number): Tensor<Finer<A, B>>;
+}
+interface Comparison<A extends Axis> {
+  (other: number): Mask<A>;
+  <B extends Axis>(other: Tensor<B> | number): Mask<Finer<A, B>>;
 }
 
 /** Goes to a coarser axis; to the whole batch where none is named. */

@@ -84,6 +84,11 @@ export class Trace {
     return this.#inputs.find((input) => input.axis === axis)?.node;
   }
 
+  /** Whether a node is the input of a name. */
+  isInput(index: number, name: string): boolean {
+    return this.#inputs.some((input) => input.node === index && input.name === name);
+  }
+
   constant(value: number, source?: string): number {
     return this.add(
       { op: "constant", inputs: [], axis: "batch", kind: "number", attributes: { value } },

@@ -123,6 +123,46 @@ describe("checkGradients", () => {
     expect(checked[1]).toMatchObject({ name: "weights", passed: true });
   });
 
+  it("does not take rounding for an error, or a label that decides for a slope", async () => {
+    const given = await createBatch({
+      weights: [
+        [1, 1],
+        [1, 1],
+      ],
+      logprobs: [
+        [-1.1, -2.3],
+        [-1.1, -2.3],
+      ],
+      groups: 2,
+      inputs: { rewards: [1, 0], offset: [1e3, 1e3] },
+    });
+    const centred = defineLoss({
+      inputs: { rewards: perSample() },
+      loss: ({ logprobs, rewards }) =>
+        rewards.sub(rewards.mean("group")).scale(logprobs.mean("sample")).neg().mean(),
+    });
+    const offset = defineLoss({
+      inputs: { offset: perSample() },
+      loss: ({ logprobs, offset }) => logprobs.exp().mul(1e-3).mean().add(offset.mean()),
+    });
+    const decided = defineLoss({
+      inputs: { rewards: perSample() },
+      loss: ({ logprobs, rewards }) => {
+        const sums = logprobs.exp().sum("sample");
+        return rewards.eq(1).where(sums.mul(2), sums.neg()).mean();
+      },
+    });
+    expect(await held.engine.checkGradients(centred, given)).toMatchObject({ passed: true });
+    expect(await held.engine.checkGradients(offset, given)).toMatchObject({ passed: true });
+    const { passed, inputs } = await held.engine.checkGradients(decided, given);
+    expect(passed).toBe(true);
+    expect(inputs.map(({ name, kinks }) => [name, kinks])).toEqual([
+      ["logprobs", 0],
+      ["weights", 0],
+      ["rewards", 1],
+    ]);
+  });
+
   it("tries evenly spaced elements of large inputs", async () => {
     const loss = defineLoss({ loss: ({ logprobs }) => logprobs.square().mean() });
     const large = await createBatch({

@@ -30,6 +30,10 @@ is<typeof chosen, Tensor<"token">>();
 const compared = sample.gt(token).and(tokenMask).or(sampleMask).not();
 is<typeof compared, Mask<"token">>();
 
+// Of an axis that is not known yet, a number changes nothing.
+const helper = <A extends "token" | "sample">(x: Tensor<A>): Tensor<A> => x.exp().sub(1);
+is<ReturnType<typeof helper<"token">>, Tensor<"token">>();
+
 // Reductions go to coarser axes, and to the batch by default.
 const perSampleMean = token.mean("sample");
 is<typeof perSampleMean, Tensor<"sample">>();

@@ -80,3 +80,47 @@ describe("a value that is not taken", () => {
     },
   );
 });
+
+describe("what is taken", () => {
+  it.each(executions)("is never hidden: NaN stays NaN on $executor in $precision", async (execution) => {
+    const bad: readonly ((x: Tensor<"token">) => Tensor<"token"> | Tensor<"sample"> | Tensor<"batch">)[] = [
+      (x) => x.log().relu(),
+      (x) => x.log().std(),
+      (x) => x.mul(1e3).neg().exp().std("sample"),
+      (x) => x.log().clamp(-1, 1),
+      (x) => x.log().minimum(0),
+      (x) => x.sub(x).unscale(x.sub(x)).add(x.log().abs()),
+    ];
+    const batch = await createBatch({
+      weights: [[1, 1]],
+      logprobs: [[-1, -2]],
+      precision: execution.precision,
+    });
+    for (const value of bad) {
+      const loss = defineLoss({
+        loss: ({ logprobs }) => {
+          const x = value(logprobs);
+          const sum = x.axis === "batch" ? (x as Tensor<"batch">) : (x as Tensor<"token">).sum();
+          return sum.add(logprobs.mean());
+        },
+      });
+      await expect(engines[execution.executor].run(loss, batch)).rejects.toMatchObject({
+        code: "ERR_NON_FINITE",
+      });
+    }
+  });
+
+  it.each(executions)("a zero over what may be NaN is 0, on $executor in $precision", async (execution) => {
+    const loss = defineLoss({
+      inputs: { zero: perToken() },
+      loss: ({ logprobs, zero }) => zero.unscale(logprobs.log().maximum(1)).sum().add(logprobs.sum()),
+    });
+    const batch = await createBatch({
+      weights: [[1]],
+      logprobs: [[-1]],
+      precision: execution.precision,
+      inputs: { zero: [[0]] },
+    });
+    expect((await engines[execution.executor].run(loss, batch)).loss).toBe(-1);
+  });
+});

@@ -173,6 +173,45 @@ describe("reductions", () => {
     expect(metrics).toEqual({ all: 4, largest: 2, group: 2, samples: 2, every: 5 });
   });
 
+  it.each(EXECUTIONS)(
+    "shares ties on $executor in $precision, whichever way it points",
+    async (execution) => {
+      for (const [op, sign] of [
+        ["max", 1],
+        ["min", -1],
+      ] as const) {
+        for (const factor of [2, -2]) {
+          const loss = defineLoss({
+            loss: ({ logprobs }) =>
+              logprobs.mul(sign)[op]("sample").mul(factor).sum().add(logprobs.mul(sign)[op]().mul(factor)),
+          });
+          const batch = await createBatch({
+            weights: [
+              [1, 1, 1],
+              [1, 1],
+            ],
+            logprobs: [
+              [-0.5, -3, -0.5],
+              [-0.5, -1.5],
+            ],
+            precision: execution.precision,
+          });
+          const { gradients } = await engines[execution.executor].run(loss, batch, {
+            dtype: execution.precision,
+          });
+          const [share, third] = [(sign * factor) / 2, (sign * factor) / 3];
+          const expected = [
+            [share + third, 0, share + third],
+            [2 * share + third, 0],
+          ];
+          [...gradients].forEach((row, i) => {
+            expect(relativeError(row, expected[i]!)).toBeLessThan(1e-6);
+          });
+        }
+      }
+    },
+  );
+
   it("shares the gradient of ties equally, over the whole segment", async () => {
     const largest = defineLoss({ loss: ({ logprobs }) => logprobs.max() });
     const batch = await createBatch({ weights: [[1, 1], [1]], logprobs: [[-1, -2], [-1]] });
