@@ -90,23 +90,14 @@ export async function computeCustomForwardBackward<
   loss: Loss<I, P, M>,
   options: CustomForwardBackwardOptions<I, P, D>,
 ): Promise<CustomForwardBackwardResult<M, D>> {
-  checkNames("options", options, OPTIONS);
-  const { engine, inputs, params, groups, dtype = "float32" as D, ...call } = options;
-  if (!(engine instanceof Engine)) {
-    throw new InputError("engine", `expected what createEngine resolves to, got ${describe(engine)}`);
-  }
-  if (engine.disposed) throw new DisposedError("engine");
-  if (dtype !== "float32" && dtype !== "bfloat16") {
-    throw new InputError("dtype", `expected "float32" or "bfloat16", got ${describe(dtype)}`);
-  }
-  // Scoring and gradients are one change: a step that is called behind them must not go out in between.
+  // Scoring and gradients are one change: a step that is called behind them goes out behind them, or not at all.
   return session.together(
     async (inTurn) => {
-      const unscored = await createBatch({
-        weights: samples.map((sample) => sample.weights),
-        groups,
-        inputs,
-      });
+      checkNames("options", options, OPTIONS);
+      const { engine, inputs, params, groups, dtype = "float32" as D, ...call } = options;
+      checkEngine(engine, dtype);
+      const weights = samples.map((sample) => sample.weights);
+      const unscored = await createBatch({ weights, groups, inputs });
       checkBatch(loss, unscored, params);
       const logprobs = await computeLogprobs(inTurn, samples, call);
       const batch = await unscored.with({ logprobs });
@@ -114,6 +105,16 @@ export async function computeCustomForwardBackward<
       const sent = await inTurn.customForwardBackward(samples, gradients, call);
       return { loss: result.loss, metrics: result.metrics, gradients, ...sent };
     },
-    { signal: call.signal },
+    { signal: options.signal },
   );
+}
+
+function checkEngine(engine: Engine, dtype: GradientDtype): void {
+  if (!(engine instanceof Engine)) {
+    throw new InputError("engine", `expected what createEngine resolves to, got ${describe(engine)}`);
+  }
+  if (engine.disposed) throw new DisposedError("engine");
+  if (dtype !== "float32" && dtype !== "bfloat16") {
+    throw new InputError("dtype", `expected "float32" or "bfloat16", got ${describe(dtype)}`);
+  }
 }
