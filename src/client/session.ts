@@ -138,13 +138,10 @@ export class Session implements AsyncDisposable {
     optimizer: OptimizerOptions = {},
     options: OperationOptions = {},
   ): Promise<{ step: number; operation: Operation }> {
-    return this.#one(
+    const pass = this.#change("optim-step", () =>
       smallPass("optim-step", "changes", optimStepFields(optimizer)),
-      options,
-      ({ output }) => ({
-        step: output.at("step").integer(),
-      }),
     );
+    return this.#one(pass, options, ({ output }) => ({ step: output.at("step").integer() }));
   }
 
   /** Publishes the weights for sampling. `weightsVersion` is the version that samples then report. */
