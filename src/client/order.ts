@@ -41,8 +41,7 @@ export class SessionOrder {
     const done = () => {
       if (over) return;
       over = true;
-      this.#entries.splice(this.#entries.indexOf(entry), 1);
-      this.#advance();
+      this.#remove(entry);
     };
     try {
       if (!entry.running) {
@@ -60,6 +59,21 @@ export class SessionOrder {
     } finally {
       done();
     }
+  }
+
+  /** As if a change had failed in its turn: what is called behind it, before anybody can know, is not sent either. */
+  fail(name: string, cause: Error): void {
+    const entry: Entry = { name, effect: "changes", running: true, go: () => {}, refused: undefined };
+    this.#entries.push(entry);
+    queueMicrotask(() => {
+      this.#refuseBehind(entry, cause);
+      this.#remove(entry);
+    });
+  }
+
+  #remove(entry: Entry): void {
+    this.#entries.splice(this.#entries.indexOf(entry), 1);
+    this.#advance();
   }
 
   #refuseBehind(failed: Entry, cause: Error): void {

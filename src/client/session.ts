@@ -105,7 +105,9 @@ export class Session implements AsyncDisposable {
   ): Promise<LossResult & { outputs: { logprobs: Float32Array }[] | undefined; operation: Operation }> {
     const outputs = options.returnOutputs ?? false;
     const flags = { forwardOnly: false, outputs };
-    const pass = lossPass(samples, planLoss(loss), flags, this.#context.core.wireFormat);
+    const pass = this.#change("forward-backward", () =>
+      lossPass(samples, planLoss(loss), flags, this.#context.core.wireFormat),
+    );
     const read = ({ output }: Finished) => ({
       ...lossResult(output),
       outputs: outputs ? logprobRows(output, samples).map((logprobs) => ({ logprobs })) : undefined,
@@ -124,7 +126,9 @@ export class Session implements AsyncDisposable {
     gradients: GradientsLike,
     options: OperationOptions = {},
   ): Promise<Operations> {
-    const pass = customPass(samples, gradients, this.#context.core.wireFormat);
+    const pass = this.#change("custom-forward-backward", () =>
+      customPass(samples, gradients, this.#context.core.wireFormat),
+    );
     const { operation, operations } = await runOperation(this.#context, pass, options, () => undefined);
     return { operation, operations };
   }
@@ -134,13 +138,10 @@ export class Session implements AsyncDisposable {
     optimizer: OptimizerOptions = {},
     options: OperationOptions = {},
   ): Promise<{ step: number; operation: Operation }> {
-    return this.#one(
+    const pass = this.#change("optim-step", () =>
       smallPass("optim-step", "changes", optimStepFields(optimizer)),
-      options,
-      ({ output }) => ({
-        step: output.at("step").integer(),
-      }),
     );
+    return this.#one(pass, options, ({ output }) => ({ step: output.at("step").integer() }));
   }
 
   /** Publishes the weights for sampling. `weightsVersion` is the version that samples then report. */
@@ -148,13 +149,12 @@ export class Session implements AsyncDisposable {
     sync: WeightsSyncOptions = {},
     options: OperationOptions = {},
   ): Promise<{ weightsVersion: number; operation: Operation }> {
-    return this.#one(
+    const pass = this.#change("weights-sync", () =>
       smallPass("weights-sync", "changes", weightsSyncFields(sync)),
-      options,
-      ({ output }) => ({
-        weightsVersion: output.at("weights_version").integer(),
-      }),
     );
+    return this.#one(pass, options, ({ output }) => ({
+      weightsVersion: output.at("weights_version").integer(),
+    }));
   }
 
   /** Samples completions of prompts, given as token ids. `results` has one entry per prompt. */
@@ -216,6 +216,16 @@ export class Session implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop({ wait: true });
+  }
+
+  /** The body of a change. Where its arguments are wrong, nothing goes out that was called in the belief that they were not. */
+  #change(kind: OperationKind, make: () => Submission): Submission {
+    try {
+      return make();
+    } catch (error) {
+      this.#context.order.fail(kind, error as Error);
+      throw error;
+    }
   }
 
   async #one<T extends object>(

@@ -105,22 +105,16 @@ export async function computeCustomForwardBackward<
   loss: Loss<I, P, M>,
   options: CustomForwardBackwardOptions<I, P, D>,
 ): Promise<CustomForwardBackwardResult<M, D>> {
-  checkNames("options", options, OPTIONS);
-  const { engine, inputs, params, groups, dtype = "float32" as D, ...rest } = options;
-  const { nonFinite, clampLogprobs, into, ...call } = rest;
-  if (!(engine instanceof Engine)) {
-    throw new InputError("engine", `expected what createEngine resolves to, got ${describe(engine)}`);
-  }
-  if (engine.disposed) throw new DisposedError("engine");
-  if (dtype !== "float32" && dtype !== "bfloat16") {
-    throw new InputError("dtype", `expected "float32" or "bfloat16", got ${describe(dtype)}`);
-  }
-  if (!Array.isArray(samples)) {
-    throw new InputError("samples", `expected a list of samples, got ${describe(samples)}`);
-  }
-  // Scoring and gradients are one change: a step that is called behind them must not go out in between.
+  // Scoring and gradients are one change: a step that is called behind them goes out behind them, or not at all.
   return session.together(
     async (inTurn) => {
+      checkNames("options", options, OPTIONS);
+      const { engine, inputs, params, groups, dtype = "float32" as D, ...rest } = options;
+      const { nonFinite, clampLogprobs, into, ...call } = rest;
+      checkEngine(engine, dtype);
+      if (!Array.isArray(samples)) {
+        throw new InputError("samples", `expected a list of samples, got ${describe(samples)}`);
+      }
       const weights = samples.map((sample) => sample?.weights);
       const unscored = await createBatch({ weights, groups, inputs, clampLogprobs, loss });
       checkBatch(loss, unscored, params);
@@ -131,6 +125,16 @@ export async function computeCustomForwardBackward<
       const sent = await inTurn.customForwardBackward(samples, gradients, call);
       return { ...result, gradients, ...sent };
     },
-    { signal: call.signal },
+    { signal: options.signal },
   );
+}
+
+function checkEngine(engine: Engine, dtype: GradientDtype): void {
+  if (!(engine instanceof Engine)) {
+    throw new InputError("engine", `expected what createEngine resolves to, got ${describe(engine)}`);
+  }
+  if (engine.disposed) throw new DisposedError("engine");
+  if (dtype !== "float32" && dtype !== "bfloat16") {
+    throw new InputError("dtype", `expected "float32" or "bfloat16", got ${describe(dtype)}`);
+  }
 }

@@ -172,6 +172,25 @@ test("operations that belong together let nothing in between, and nothing behind
   expect(await behind).toMatchObject({ code: "ERR_NOT_SENT", cause: { message: "mine" } });
 });
 
+test("nothing goes out behind a change whose arguments are wrong, if it was called at the same time", async () => {
+  const { session, posts, kinds } = await held();
+  for (const wrong of [
+    () => session.customForwardBackward(SAMPLES, []),
+    () => session.forwardBackward([], { type: "cross_entropy" }),
+    () => session.weightsSync({ type: "now" as never }),
+    () => session.optimStep({ adam: {}, muon: {} }),
+  ]) {
+    const [first, step] = [rejection(wrong()), rejection(session.optimStep())];
+    expect((await first).code).toBe("ERR_INPUT");
+    expect(await step).toMatchObject({ code: "ERR_NOT_SENT", cause: { code: "ERR_INPUT" } });
+  }
+  expect(posts).toEqual([]);
+  const later = session.optimStep();
+  await expect.poll(kinds).toEqual(["optim-step"]);
+  posts[0]!.answer();
+  await later;
+});
+
 test("a failed read is no reason to hold a change back", async () => {
   const { session, posts } = await held();
   const sample = rejection(session.sample([[1]]));

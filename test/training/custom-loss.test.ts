@@ -237,6 +237,12 @@ test("a step that is called behind it goes out behind it, and not at all where i
   const step = rejection(session.optimStep());
   expect((await failing).code).toBe("ERR_EMPTY_BATCH");
   expect((await step).code).toBe("ERR_NOT_SENT");
+  const misspelt = rejection(
+    computeCustomForwardBackward(session, SAMPLES, nll, { engine, group: 2 } as never),
+  );
+  const behind = rejection(session.optimStep());
+  expect((await misspelt).code).toBe("ERR_INPUT");
+  expect((await behind).code).toBe("ERR_NOT_SENT");
   expect(requests.length).toBe(3);
 });
 
