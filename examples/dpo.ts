@@ -13,10 +13,9 @@ import {
   loadRun,
   Progress,
   referenceLogprobs,
-  type SampleSet,
   saveRun,
 } from "tokengrad";
-import { open, readPairs, scores } from "./shared.ts";
+import { mean, open, readPairs, sums } from "./shared.ts";
 
 const { values } = parseArgs({
   options: {
@@ -32,28 +31,33 @@ const { values } = parseArgs({
 const [steps, every, learningRate] = [Number(values.steps), Number(values.every), Number(values.rate)];
 const runFile = join(values.folder, "run.json");
 
-const run = await loadRun<{ before: number; curve: number[] }>(runFile);
+const run = await loadRun<{ curve: number[] }>(runFile);
 await using place = await open({ weightsOf: values.from, resume: run?.checkpointId });
 const { baseModel, engine, session } = place;
 
 const pairs = await readPairs();
 const [train, heldOut] = [buildPairs(pairs.train), buildPairs(pairs.heldOut)];
 
-/** Share of pairs whose chosen answer the model finds likelier than the rejected one. */
-async function accuracy(set: SampleSet): Promise<number> {
-  const sums = await scores(session, set.samples);
-  return pairs.heldOut.filter((_, pair) => sums[2 * pair]! > sums[2 * pair + 1]!).length / set.length;
-}
-
-const progress = new Progress("reference", train.samples.length);
 // The reference is the model before its first step: a run that goes on takes its log-probabilities from the disk.
-const reference = await referenceLogprobs(session, train.samples, {
+const progress = new Progress("reference", train.samples.length);
+const fromReference = {
   cache: { folder: join(values.folder, "reference"), model: baseModel, checkpoint: values.from },
   onlyCached: run !== undefined,
+};
+const reference = await referenceLogprobs(session, train.samples, {
+  ...fromReference,
   onProgress: (report) => progress.update(report),
 });
+const before = sums(await referenceLogprobs(session, heldOut.samples, fromReference));
 const set = train.with({ reference });
-const kept = run?.kept ?? { before: await accuracy(heldOut), curve: [] };
+const kept = run?.kept ?? { curve: [] };
+
+/** Share of the held-out pairs whose chosen answer has become likelier by more than the rejected one; 0.5 is chance. */
+async function accuracy(): Promise<number> {
+  const now = sums(await referenceLogprobs(session, heldOut.samples));
+  const gain = (sample: number) => now[sample]! - before[sample]!;
+  return mean(heldOut.groups.map((_, pair) => +(gain(2 * pair) > gain(2 * pair + 1))));
+}
 
 for (let step = run?.step ?? 0; step < steps; step++) {
   const { samples, groups, inputs } = set.pick(batchAt(step, { count: set.length, size: 12 }));
@@ -68,5 +72,4 @@ for (let step = run?.step ?? 0; step < steps; step++) {
     console.log(`checkpoint ${checkpointId}`);
   }
 }
-const after = await accuracy(heldOut);
-console.log(`held-out preference accuracy: ${kept.before.toFixed(3)} before, ${after.toFixed(3)} after`);
+console.log(`held-out preference accuracy: ${(await accuracy()).toFixed(3)}`);

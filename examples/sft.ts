@@ -16,7 +16,7 @@ import {
   regularizedSft,
   saveRun,
 } from "tokengrad";
-import { open, type Pair, readPairs, scores } from "./shared.ts";
+import { open, type Pair, readPairs, sums } from "./shared.ts";
 
 const { values } = parseArgs({
   options: {
@@ -42,7 +42,7 @@ const [train, heldOut] = [build(pairs.train), build(pairs.heldOut)];
 
 /** Mean negative log-likelihood per trained token, in nats. */
 const heldOutNll = async () =>
-  -(await scores(session, heldOut.samples)).reduce((a, b) => a + b, 0) / heldOut.trainedTokens;
+  -sums(await referenceLogprobs(session, heldOut.samples)).reduce((a, b) => a + b) / heldOut.trainedTokens;
 
 const progress = new Progress("reference", train.samples.length);
 const reference = await referenceLogprobs(session, train.samples, {

@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Client, computeLogprobs, createEngine, type Sample, type Session } from "tokengrad";
+import { Client, createEngine } from "tokengrad";
 
 /** Tokens as the local trainer's model reads them: bytes. For another model put its tokenizer here. */
 export const encode = (text: string): number[] => [...Buffer.from(text, "utf8")];
@@ -69,14 +69,8 @@ export async function open(start: { weightsOf?: string | undefined; resume?: str
   }
 }
 
-/** Sums of the log-probabilities of each sample, a slice at a time. */
-export async function scores(session: Session, samples: readonly Sample[]): Promise<number[]> {
-  const sums: number[] = [];
-  for (let start = 0; start < samples.length; start += 64) {
-    const rows = await computeLogprobs(session, samples.slice(start, start + 64));
-    sums.push(...rows.map((row) => row.reduce((a, b) => a + b, 0)));
-  }
-  return sums;
-}
+/** The log-probability of each sample's response, of rows of its tokens; what is not trained is 0. */
+export const sums = (rows: readonly Float32Array[]): number[] =>
+  rows.map((row) => row.reduce((a, b) => a + b, 0));
 
 export const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;

@@ -84,8 +84,9 @@ test("SFT lowers the held-out loss, and a killed run goes on with the same numbe
 test("DPO raises the held-out preference accuracy, and a killed run goes on with the same numbers", async () => {
   const flags = ["--steps", "24", "--every", "6", "--rate", "1e-3", "--from", base];
   const { whole } = await survivesKill("dpo", flags, "step 15/");
-  const [before, after] = whole.output.match(/\d\.\d{3}(?= before| after)/g)!.map(Number);
-  expect(after).toBeGreaterThan(before!);
+  const [, accuracy] = whole.output.match(/held-out preference accuracy: (\d\.\d{3})/)!;
+  // Chance is 0.5.
+  expect(Number(accuracy)).toBeGreaterThan(0.8);
 }, 120_000);
 
 test("GRPO raises the reward while it samples ahead, and a killed run goes on with the same numbers", async () => {
