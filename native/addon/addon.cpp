@@ -19,7 +19,6 @@ Napi::Value live_objects(const Napi::CallbackInfo& info) {
   counts.Set("engines", Counted<Worker>::live());
   counts.Set("programs", Counted<Compiled>::live());
   counts.Set("runs", Counted<Job>::live());
-  counts.Set("wires", Counted<Pool>::live());
   return counts;
 }
 

@@ -3,6 +3,7 @@ import { describe, InputError } from "../errors.ts";
 import { type NativeRow, type NativeWire, nativeWire } from "./binding.ts";
 import { BlockPool } from "./blocks.ts";
 import { type NativeFault, stoppedBy } from "./errors.ts";
+import { Turns } from "./turns.ts";
 
 /** A row, and where it stands for error messages. */
 export interface TextRow extends NativeRow {
@@ -22,6 +23,8 @@ export interface WrittenText {
 
 /** Bytes that are written where the call is made: some hundred microseconds' worth. */
 const INLINE_BYTES = 64 * 1024;
+/** Rows that are handed over at once: less than a millisecond's worth. */
+const GROUP_ROWS = 1024;
 
 const EXPECTED = {
   number: "a finite number within the range of its type",
@@ -31,6 +34,14 @@ const EXPECTED = {
 } as const;
 
 const pool = new BlockPool();
+
+/** A group of rows that is being written. */
+interface Write {
+  readonly id: number;
+  /** Its first row. */
+  readonly first: number;
+  readonly lengths: Promise<number[]>;
+}
 
 /**
  * A text under construction: `text` and `row` append to it, `write` gives it. Rows are read when the text is written, and
@@ -62,48 +73,79 @@ export class TextBuilder {
   async write(signal?: AbortSignal): Promise<WrittenText> {
     if (signal?.aborted) throw stoppedBy("body", signal);
     const wire = nativeWire();
-    const { id, sizes } = wire.plan([...this.#texts, this.#tail], this.#rows);
-    const blocks = sizes.map((size) => pool.take(size));
+    const blocks: ArrayBuffer[] = [];
+    const writes: Write[] = [];
+    const stop = () => {
+      for (const { id } of writes) wire.cancel(id);
+    };
+    signal?.addEventListener("abort", stop);
     try {
-      const large = sizes.reduce((sum, size) => sum + size, 0) > INLINE_BYTES;
-      const lengths = large ? await this.#onThreads(wire, id, blocks, signal) : wire.writeNow(id, blocks);
+      await this.#start(wire, blocks, writes, signal);
+      const lengths = await this.#finish(writes, signal);
+      const chunks = blocks.map((block, i) => Buffer.from(block, 0, lengths[i]!));
       return {
-        chunks: blocks
-          .map((block, i) => Buffer.from(block, 0, lengths[i]!))
-          .filter(({ length }) => length > 0),
+        chunks: chunks.filter(({ length }) => length > 0),
         bytes: lengths.reduce((sum, length) => sum + length, 0),
         release: () => pool.give(blocks.splice(0)),
       };
     } catch (error) {
       pool.give(blocks);
-      throw this.#typed(error as NativeFault, signal);
-    }
-  }
-
-  async #onThreads(
-    wire: NativeWire,
-    id: number,
-    blocks: readonly ArrayBuffer[],
-    signal: AbortSignal | undefined,
-  ): Promise<number[]> {
-    const stop = () => wire.cancel(id);
-    signal?.addEventListener("abort", stop);
-    try {
-      return await wire.write(id, blocks);
+      throw error;
     } finally {
       signal?.removeEventListener("abort", stop);
     }
   }
 
-  #typed(fault: NativeFault, signal: AbortSignal | undefined): unknown {
-    if (fault.code === "ERR_ABORTED" && signal) return stoppedBy("body", signal);
+  /** Hands the rows over, in groups, with the blocks to write them to. */
+  async #start(
+    wire: NativeWire,
+    blocks: ArrayBuffer[],
+    writes: Write[],
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const turns = new Turns();
+    const rows = this.#rows;
+    for (let first = 0; first === 0 || first < rows.length; first += GROUP_ROWS) {
+      if (signal?.aborted) return;
+      const group = rows.slice(first, first + GROUP_ROWS);
+      const last = first + group.length === rows.length ? this.#tail : "";
+      const texts = [...this.#texts.slice(first, first + group.length), last];
+      const { id, sizes } = wire.plan(texts, group);
+      const own: ArrayBuffer[] = [];
+      // New memory takes its time.
+      for (const size of sizes) {
+        own.push(pool.take(size));
+        if (turns.over) await turns.next();
+      }
+      blocks.push(...own);
+      const bytes = own.reduce((sum, { byteLength }) => sum + byteLength, 0);
+      const small = rows.length <= GROUP_ROWS && bytes <= INLINE_BYTES;
+      const lengths = small ? inPromise(() => wire.writeNow(id, own)) : wire.write(id, own);
+      writes.push({ id, first, lengths });
+    }
+  }
+
+  /** The bytes written of each block, once nothing is being written any more. */
+  async #finish(writes: readonly Write[], signal: AbortSignal | undefined): Promise<number[]> {
+    const settled = await Promise.allSettled(writes.map(({ lengths }) => lengths));
+    if (signal?.aborted) throw stoppedBy("body", signal);
+    return settled.flatMap((result, i) => {
+      if (result.status === "fulfilled") return result.value;
+      throw this.#typed(result.reason as NativeFault, writes[i]!.first);
+    });
+  }
+
+  #typed(fault: NativeFault, first: number): unknown {
     if (fault.code !== "ERR_VALUE") return fault;
-    const { path, sample, rule, values, runs } = this.#rows[fault.row!]!;
+    const { path, sample, rule, values, runs } = this.#rows[first + fault.row!]!;
     const position = fault.position!;
     const value = valueAt(values, runs === undefined ? position : packedIndex(runs, position));
     return new InputError(path, `expected ${EXPECTED[rule]}, got ${describe(value)}`, { sample, position });
   }
 }
+
+/** What `work` gives or throws. */
+const inPromise = async <T>(work: () => T): Promise<T> => work();
 
 /** The place of a position's value among those of the runs. */
 function packedIndex(runs: Uint32Array, position: number): number {

@@ -73,6 +73,16 @@ describe("a text", () => {
   });
 });
 
+it("of many rows keeps their order, and names the right one", async () => {
+  const rows = Array.from({ length: 3000 }, (_, i) => ({ values: Int32Array.of(i), rule: "id" as const }));
+  expect(JSON.parse(joined(await builder(...rows).write()))).toEqual(rows.map((_, i) => [i]));
+  const text = new TextBuilder();
+  for (const [sample, row] of rows.entries()) text.row({ ...row, path: `rows[${sample}]`, sample });
+  rows[2500]!.values[0] = -1;
+  rows[2900]!.values[0] = -1;
+  await expect(text.write()).rejects.toMatchObject({ path: "rows[2500]", sample: 2500, position: 0 });
+});
+
 describe("a value that cannot be written", () => {
   it.each([
     ["NaN", { values: Float32Array.of(0, Number.NaN), rule: "number" }, "NaN"],

@@ -8,8 +8,6 @@
 #include <thread>
 #include <vector>
 
-#include "core/counted.h"
-
 namespace tokengrad {
 
 class Pool {
@@ -34,7 +32,6 @@ class Pool {
   std::condition_variable wake_;
   std::deque<Task> queue_;
   bool stopped_ = false;
-  Counted<Pool> counted_;
   std::vector<std::thread> threads_;
 };
 

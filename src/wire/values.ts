@@ -1,0 +1,89 @@
+// Rows as callers hold them, as arrays that can be written natively. What is no typed array is copied, once.
+import { describe, InputError } from "../errors.ts";
+import { Turns } from "./turns.ts";
+
+/** Where a row stands, for error messages. */
+export interface Place {
+  readonly path: string;
+  readonly sample: number;
+}
+
+/** Values that are copied between two looks at the clock. */
+const PIECE = 16_384;
+const LARGEST_INT64 = 2n ** 63n - 1n;
+
+function refuse({ path, sample }: Place, position: number, expected: string, value: unknown): never {
+  throw new InputError(path, `expected ${expected}, got ${describe(value)}`, { sample, position });
+}
+
+/** Memory that will be written whole: clearing that of a long row takes a turn too long. */
+const memory = (bytes: number) => Buffer.allocUnsafeSlow(bytes).buffer as ArrayBuffer;
+
+/** Calls `copy` for pieces of a row, until it gives false. */
+async function inPieces(length: number, copy: (begin: number, end: number) => boolean): Promise<boolean> {
+  const turns = new Turns();
+  for (let begin = 0; begin < length; begin += PIECE) {
+    if (!copy(begin, Math.min(length, begin + PIECE))) return false;
+    if (turns.over) await turns.next();
+  }
+  return true;
+}
+
+/**
+ * Token ids: numbers up to 2^53 - 1, BigInts or decimal strings up to 2^63 - 1.
+ *
+ * @throws {InputError} naming sample and position. Negative ids in typed arrays are found when they are written.
+ */
+export async function idValues(row: ArrayLike<unknown>, place: Place): Promise<Int32Array | BigInt64Array> {
+  if (row instanceof Int32Array || row instanceof BigInt64Array) return row;
+  const small = new Int32Array(memory(4 * row.length));
+  const fits = await inPieces(row.length, (begin, end) => {
+    for (let i = begin; i < end; i++) {
+      const id = row[i];
+      if (typeof id !== "number" || (id | 0) !== id || id < 0) return false;
+      small[i] = id;
+    }
+    return true;
+  });
+  if (fits) return small;
+  const large = new BigInt64Array(memory(8 * row.length));
+  await inPieces(row.length, (begin, end) => {
+    for (let i = begin; i < end; i++) large[i] = exactId(row[i], place, i);
+    return true;
+  });
+  return large;
+}
+
+function exactId(id: unknown, place: Place, position: number): bigint {
+  if (typeof id === "number") {
+    if (Number.isSafeInteger(id) && id >= 0) return BigInt(id);
+    const expected = "an integer from 0 to 2^53 - 1 (larger ids as BigInt or decimal string)";
+    return refuse(place, position, expected, id);
+  }
+  const exact =
+    typeof id === "bigint" ? id : typeof id === "string" && /^\d{1,19}$/.test(id) ? BigInt(id) : -1n;
+  if (exact >= 0n && exact <= LARGEST_INT64) return exact;
+  return refuse(place, position, "an integer from 0 to 2^63 - 1", id);
+}
+
+/**
+ * Numbers. Whether they are finite, or good as weights, is found when they are written.
+ *
+ * @throws {InputError} naming sample and position of the first that is no number.
+ */
+export async function numberValues(
+  row: ArrayLike<unknown>,
+  place: Place,
+): Promise<Float32Array | Float64Array> {
+  if (row instanceof Float32Array || row instanceof Float64Array) return row;
+  const values = new Float64Array(memory(8 * row.length));
+  await inPieces(row.length, (begin, end) => {
+    for (let i = begin; i < end; i++) {
+      const value = row[i];
+      if (typeof value !== "number") refuse(place, i, "a number", value);
+      values[i] = value;
+    }
+    return true;
+  });
+  return values;
+}
