@@ -30,8 +30,8 @@ export interface NativeProgramSpec {
 }
 
 /**
- * `fused`: in few passes over the batch, in float32 on the CPU; what it cannot run goes to `torch`. `torch`: node by
- * node through libtorch. `autograd`: the loss node by node, its gradient by libtorch's autograd; the program's own
+ * `fused`: in few passes over the batch, in float32 on the CPU; it refuses what it cannot run. `torch`: node by node
+ * through libtorch. `autograd`: the loss node by node, its gradient by libtorch's autograd; the program's own
  * gradient is not computed, nor outputs that belong to it.
  */
 export type ExecutorName = "fused" | "torch" | "autograd";
@@ -40,8 +40,8 @@ export type Precision = "float32" | "float64";
 export type Dtype = "float32" | "bfloat16" | "float64";
 
 /**
- * One run. The arrays are read in place and `output` and `outputs` are written while the promise is pending: their buffers must not be
- * changed, transferred or detached until it settles.
+ * One run. The arrays are read in place and `output` and `outputs` are written while the promise is pending: their buffers
+ * must not be changed, transferred or detached until it settles.
  */
 export interface NativeRequest {
   /** Positions in each sample's row. */
