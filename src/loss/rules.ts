@@ -132,8 +132,8 @@ const RULES: Record<OpName | "spread" | "scatter", Rule> = {
   expm1: unary((g, _x, y) => g.scale(y.add(1))),
   // Each branch is used on the side of -log 2 where it keeps its digits.
   log1mexp: composite((x) => x.gt(-Math.LN2).where(x.expm1().neg().log(), x.exp().neg().log1p())),
-  // 1 - sigmoid(x) is sigmoid(-x), which keeps its digits in the tail.
-  sigmoid: unary((g, x, y) => g.scale(y.mul(x.neg().sigmoid()))),
+  // As in PyTorch, also where 1 - y has lost its digits: what lives in that tail wants logSigmoid.
+  sigmoid: unary((g, _x, y) => g.scale(y.mul(y.neg().add(1)))),
   logSigmoid: unary((g, x) => g.scale(x.neg().sigmoid())),
   softplus: composite((x) => x.neg().logSigmoid().neg()),
   tanh: unary((g, _x, y) => g.sub(g.scale(square(y)))),

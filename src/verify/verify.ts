@@ -21,12 +21,6 @@ const TOLERANCES = {
   float64: { relative: 1e-9, floor: 1e-300 },
 } as const;
 
-/**
- * Cases whose gradients PyTorch has to so many digits only: to it the slope of a sigmoid that rounds to 1, `y (1 - y)`, is 0,
- * and a summand of some 1e-54 is lost.
- */
-const INEXACT: Readonly<Record<string, number>> = { "dpo_exo_pair--saturated": 1e-3 };
-
 interface Tolerance {
   readonly relative: number;
   readonly floor: number;
@@ -115,10 +109,7 @@ async function verifyLoss(golden: LossCase, engine: Engine, precision: Precision
       [{ where: "loss", got: loss, expected: expected.loss }],
       tolerance.relative * Math.max(1, Math.abs(expected.loss)),
     ),
-    ...compareAll(rows, {
-      ...tolerance,
-      relative: Math.max(tolerance.relative, INEXACT[golden.name] ?? 0),
-    }),
+    ...compareAll(rows, tolerance),
     ...differences(others, 0),
   ];
 }
