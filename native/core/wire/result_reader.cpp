@@ -240,6 +240,7 @@ const char* ResultReader::row(const char* at, const char* end) {
     } else {
       const char* const next = numbers(at, end);
       if (next == at) {
+        rows_.stretch();
         state_ = State::kToken;
         text_.clear();
         return at;
