@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Batch } from "../src/engine/batch.ts";
 import type { Engine } from "../src/engine/engine.ts";
+import type { Gradients } from "../src/engine/gradients.ts";
 import type { Loss } from "../src/loss/define.ts";
 import type { CaseName } from "./cases.ts";
 import { type Peer, PeerError } from "./peer.ts";
@@ -42,21 +43,24 @@ export const COMPILED = ["compiled, flat", "compiled, padded"] as const;
 export const HANDWRITTEN = "hand-written";
 
 export function engineContestant(title: string, engine: Engine): Contestant {
+  /** As a training loop does, each step takes the memory of the gradients before it. */
+  let last: { readonly batch: Batch; readonly gradients: Gradients<"float32"> } | undefined;
+  const step = async ({ loss, batch }: Task) => {
+    const into = last?.batch === batch ? last.gradients : undefined;
+    const result = await engine.run(loss, batch, { into });
+    last = { batch, gradients: result.gradients };
+    return result;
+  };
   return {
     title,
-    async answer({ loss, batch }) {
-      const [result, first] = await timed(() => engine.run(loss, batch));
-      return { loss: result.loss, gradients: new Float32Array(result.gradients.buffer), first };
+    async answer(task) {
+      const [{ loss, gradients }, first] = await timed(() => step(task));
+      return { loss, gradients: new Float32Array(gradients.buffer), first };
     },
-    async time({ loss, batch }, runs) {
-      // As a training loop does: each step takes the memory of the gradients before it.
-      let { gradients: into } = await engine.run(loss, batch);
+    async time(task, runs) {
+      await step(task);
       const times: number[] = [];
-      for (let run = 0; run < runs; run++) {
-        const [result, time] = await timed(() => engine.run(loss, batch, { into }));
-        into = result.gradients;
-        times.push(time);
-      }
+      for (let run = 0; run < runs; run++) times.push((await timed(() => step(task)))[1]);
       return times;
     },
   };
