@@ -2,8 +2,9 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Batch } from "../src/engine/batch.ts";
-import type { Engine } from "../src/engine/engine.ts";
+import { createEngine, type Engine } from "../src/engine/engine.ts";
 import type { Gradients } from "../src/engine/gradients.ts";
+import type { EngineOptions } from "../src/engine/options.ts";
 import type { Loss } from "../src/loss/define.ts";
 import type { CaseName } from "./cases.ts";
 import { type Peer, PeerError } from "./peer.ts";
@@ -42,25 +43,27 @@ export const PACKED = ["eager, flat", "eager, padded"] as const;
 export const COMPILED = ["compiled, flat", "compiled, padded"] as const;
 export const HANDWRITTEN = "hand-written";
 
-export function engineContestant(title: string, engine: Engine): Contestant {
-  /** As a training loop does, each step takes the memory of the gradients before it. */
-  let last: { readonly batch: Batch; readonly gradients: Gradients<"float32"> } | undefined;
-  const step = async ({ loss, batch }: Task) => {
-    const into = last?.batch === batch ? last.gradients : undefined;
-    const result = await engine.run(loss, batch, { into });
-    last = { batch, gradients: result.gradients };
-    return result;
-  };
+/** An engine for each turn: threads of another one that wait beside it would change how OpenMP wakes its own. */
+export function engineContestant(title: string, options: EngineOptions): Contestant {
+  const step = async (engine: Engine, { loss, batch }: Task, into?: Gradients<"float32">) =>
+    engine.run(loss, batch, { into });
   return {
     title,
     async answer(task) {
-      const [{ loss, gradients }, first] = await timed(() => step(task));
+      using engine = await createEngine(options);
+      const [{ loss, gradients }, first] = await timed(() => step(engine, task));
       return { loss, gradients: new Float32Array(gradients.buffer), first };
     },
     async time(task, runs) {
-      await step(task);
+      using engine = await createEngine(options);
+      // As a training loop does, each step takes the memory of the gradients before it.
+      let { gradients } = await step(engine, task);
       const times: number[] = [];
-      for (let run = 0; run < runs; run++) times.push((await timed(() => step(task)))[1]);
+      for (let run = 0; run < runs; run++) {
+        const [result, time] = await timed(() => step(engine, task, gradients));
+        gradients = result.gradients;
+        times.push(time);
+      }
       return times;
     },
   };

@@ -4,7 +4,8 @@ import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { Command, Option } from "commander";
 import { createBatch } from "../src/engine/batch.ts";
-import { createEngine, type Engine } from "../src/engine/engine.ts";
+import { createEngine } from "../src/engine/engine.ts";
+import type { EngineOptions } from "../src/engine/options.ts";
 import type { Loss } from "../src/loss/define.ts";
 import { batchOptions, CASES, type Case, type CaseName } from "./cases.ts";
 import {
@@ -61,16 +62,26 @@ const losses = options.losses ?? NAMES;
 const workloads = options.workloads ?? (options.quick ? WORKLOADS.slice(0, 2) : WORKLOADS);
 const rounds = options.quick ? 5 : 9;
 const effort: Record<(typeof WORKLOADS)[number], Effort> = {
-  "64x512": { rounds, runs: 10 },
-  "256x2048": { rounds, runs: 5 },
-  "512x8192": { rounds, runs: 3 },
+  "64x512": { rounds, runs: 60 },
+  "256x2048": { rounds, runs: 30 },
+  "512x8192": { rounds, runs: 8 },
 };
 
 /** What the torch executor answers in float64. */
-async function exactly(engine: Engine, loss: Loss, given: Parameters<typeof createBatch>[0]): Promise<Exact> {
+async function exactly(
+  onTorch: EngineOptions,
+  loss: Loss,
+  given: Parameters<typeof createBatch>[0],
+): Promise<Exact> {
+  using engine = await createEngine(onTorch);
   const batch = await createBatch({ ...given, precision: "float64" });
   const { loss: value, gradients } = await engine.run(loss, batch, { dtype: "float64" });
   return { loss: value, gradients: new Float64Array(gradients.buffer) };
+}
+
+async function infoOf(options: EngineOptions) {
+  using engine = await createEngine(options);
+  return engine.info;
 }
 
 /** Those that are asked to run the losses. */
@@ -106,7 +117,7 @@ class Field {
 }
 
 /** Measures each loss on each workload, in the folder that peers read batches from. */
-async function measureAll(field: Field, torch: Engine, folder: string): Promise<Row[]> {
+async function measureAll(field: Field, onTorch: EngineOptions, folder: string): Promise<Row[]> {
   const rows: Row[] = [];
   const traced = new Map<CaseName, Loss>();
   for (const workload of workloads) {
@@ -124,7 +135,7 @@ async function measureAll(field: Field, torch: Engine, folder: string): Promise<
       const given = batchOptions(entry, arrays);
       const batch = await createBatch(given);
       const { trainedTokens } = batch;
-      const exact = await exactly(torch, loss, given);
+      const exact = await exactly(onTorch, loss, given);
       const task = { name, loss, workload, batch };
       const measured = await measure(field.contestants, task, exact, effort[workload], ({ title }, reason) =>
         field.leaveOut(title, reason),
@@ -137,21 +148,22 @@ async function measureAll(field: Field, torch: Engine, folder: string): Promise<
 
 async function bench(folder: string): Promise<void> {
   const { threads: asked, device } = options;
+  const onTorch = { device, threads: asked, executor: "torch" } as const;
+  const onFused = { device: "cpu", threads: asked, executor: "fused" } as const;
   // The GPU first: libtorch decides at its first run whether it has one.
-  using torch = await createEngine({ device, threads: asked, executor: "torch" });
-  using fused = await createEngine({ device: "cpu", threads: asked, executor: "fused" });
-  const { threads, libtorch } = torch.info;
-  await using field = new Field([engineContestant(FUSED, fused), engineContestant(TORCH, torch)]);
+  const { threads, libtorch, device: found } = await infoOf(onTorch);
+  await using field = new Field([engineContestant(FUSED, onFused), engineContestant(TORCH, onTorch)]);
   field.invite("PyTorch", await startPython({ folder, threads }, device), pythonContestants);
   field.invite(HANDWRITTEN, await startHandwritten({ folder, threads }), handwrittenContestants);
   const { left } = field;
   const load = loadavg()[0]!;
   const setting = { threads, libtorch, peers: field.peers.map(({ version }) => version), left, rounds, load };
   console.log(
-    `${machine()}; ${threads} threads; torch on ${torch.info.device}; ${idleness(load)}\n${versions(setting)}\n`,
+    `${machine()}; ${threads} threads; torch on ${found}; ${idleness(load)}\n${versions(setting)}\n`,
   );
 
-  const rows = await measureAll(field, torch, folder);
+  const rows = await measureAll(field, onTorch, folder);
+  using fused = await createEngine(onFused);
   const scaled = await measureScaling(fused, options.quick ? 2 ** 21 : 2 ** 24);
   const tables = [mainTable(rows), firstTable(rows), scalingTable(scaled), goalTable(rows, scaled)];
   console.log(tables.join("\n\n"));
