@@ -35,7 +35,7 @@ export function readParams(loss: Loss, given: unknown = {}): Record<string, numb
 }
 
 /** The arrays for each input of a loss, in the order of its graph. */
-export function readInputs(loss: Loss, contents: BatchContents, params: Record<string, number>): Floats[] {
+export function inputArrays(loss: Loss, contents: BatchContents, params: Record<string, number>): Floats[] {
   return loss.graph.inputs.map(({ name, axis }) =>
     axis === "batch" ? Float64Array.of(params[name]!) : inputOf(loss, contents, name, axis),
   );

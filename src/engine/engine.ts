@@ -4,7 +4,7 @@ import { compile } from "../loss/compile.ts";
 import type { Loss, LossInputs, LossParams } from "../loss/define.ts";
 import type { Graph, Program } from "../loss/graph.ts";
 import { checkNames } from "../names.ts";
-import { checkSignal, contentsOf, readInputs, readParams } from "./arguments.ts";
+import { checkSignal, contentsOf, inputArrays, readParams } from "./arguments.ts";
 import type { Batch, BatchContents } from "./batch.ts";
 import { type Dtype, type ExecutorName, loadBinding, type NativeOpened, type Precision } from "./binding.ts";
 import { checkInputs, type GradientCheck } from "./check-gradients.ts";
@@ -99,18 +99,16 @@ export class Engine {
     const executor = this.#executorFor(loss.name, loss.program, contents.precision);
     // The oracle does not rely on what the compiler makes of a loss.
     const program = executor === "autograd" ? plainProgramOf(graph) : loss.program;
-    const compute = (given: BatchContents) =>
-      this.#runner.run({
-        program,
-        graph,
-        contents: given,
-        inputs: readInputs(loss, given, params),
-        dtype,
-        executor,
-        // Where groups are left out, the rows are put together afterwards.
-        memory: given.layout.rowOffsets === contents.layout.rowOffsets ? memory : undefined,
-        signal,
-      });
+    let memory: ArrayBuffer | undefined;
+    const compute = (given: BatchContents) => {
+      const inputs = inputArrays(loss, given, params);
+      // Where groups are left out, the rows are put together afterwards.
+      const whole = given.layout.rowOffsets === contents.layout.rowOffsets;
+      // Taken once, and not before the arguments are known to be right.
+      if (whole && into !== undefined) memory ??= takeBuffer(into, given.layout.rowOffsets);
+      const task = { program, graph, contents: given, inputs, dtype, executor, signal };
+      return this.#runner.run({ ...task, memory: whole ? memory : undefined });
+    };
 
     if (nonFinite === "skip" && graph.nodes.some(({ op }) => op === "gather")) {
       throw new InputError(
@@ -118,7 +116,6 @@ export class Engine {
         'expected "throw" or "zero" for a loss that gathers samples by their number',
       );
     }
-    const memory = into && takeBuffer(into, contents.layout.rowOffsets);
     const aside = new Set<number>();
     let current = contents;
     let kept: readonly number[] | undefined;
@@ -173,7 +170,7 @@ export class Engine {
       program,
       graph: loss.graph,
       contents,
-      inputs: readInputs(loss, contents, readParams(loss, options.params)),
+      inputs: inputArrays(loss, contents, readParams(loss, options.params)),
       dtype: contents.precision,
       executor: this.#computing(loss, program, contents.precision),
       signal: options.signal,
@@ -205,7 +202,7 @@ export class Engine {
     const { params, signal, ...rest } = options;
     checkSignal(signal);
     const wide = { ...contents, precision: "float64" as const };
-    const inputs: Floats[] = readInputs(loss, contents, readParams(loss, params)).map((values) =>
+    const inputs: Floats[] = inputArrays(loss, contents, readParams(loss, params)).map((values) =>
       Float64Array.from(values),
     );
     const graph: Graph = loss.graph;

@@ -1,5 +1,6 @@
-// Moves signs and factors that many tokens share to where there are fewer of them. Products change their order only where
-// the weights are one of the factors, so that nothing overflows or vanishes that did not before.
+// Moves signs and factors that many tokens share to where there are fewer of them. Shared factors are multiplied with each
+// other first only before what is about as large as the inputs; other factors change places only with the weights. So
+// nothing of ordinary size overflows or vanishes that did not before.
 import { fineness } from "./axes.ts";
 import type { Axis } from "./graph.ts";
 import { constantOf, isAtLeastOne, isModest, isTame } from "./knowledge.ts";

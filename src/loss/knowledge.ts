@@ -8,8 +8,10 @@ export function constantOf(trace: Trace, index: number): number | undefined {
   return op === "spread" ? constantOf(trace, inputs[0]!) : undefined;
 }
 
-/** Ops whose results are finite where their operands are. Sums, products and exponentials may overflow; the extremes of an
- * empty segment are infinite. */
+/**
+ * Ops whose results are finite where their operands are. Sums, products and exponentials may overflow; the extremes of an
+ * empty segment are infinite.
+ */
 const TAME = new Set(
   "neg abs sign floor sigmoid logSigmoid tanh erf minimum maximum clamp detach spread indicator rank shift".split(
     " ",
@@ -29,23 +31,22 @@ export function isTame(trace: Trace, index: number): boolean {
   return TAME.has(op) && inputs.every((input) => isTame(trace, input));
 }
 
-/** Whether a node cannot be below 1 or NaN: what is finite and held above 1. */
-export function isAtLeastOne(trace: Trace, index: number): boolean {
+/** Whether a node cannot be NaN or anything but what a bound holds it to: a constant, or what is finite and held above one. */
+function isHeld(trace: Trace, index: number, holds: (bound: number) => boolean): boolean {
   const value = constantOf(trace, index);
-  if (value !== undefined) return value >= 1;
+  if (value !== undefined) return holds(value);
   const { op, inputs } = trace.node(index);
-  if (op === "spread") return isAtLeastOne(trace, inputs[0]!);
-  return op === "maximum" && isTame(trace, index) && inputs.some((input) => isAtLeastOne(trace, input));
+  if (op === "spread") return isHeld(trace, inputs[0]!, holds);
+  return op === "maximum" && isTame(trace, index) && inputs.some((input) => isHeld(trace, input, holds));
 }
 
-/** Whether a node cannot be 0 or NaN: what is finite and held above a positive number. */
-export function isPositive(trace: Trace, index: number): boolean {
-  const value = constantOf(trace, index);
-  if (value !== undefined) return value > 0;
-  const { op, inputs } = trace.node(index);
-  if (op === "spread") return isPositive(trace, inputs[0]!);
-  return op === "maximum" && isTame(trace, index) && inputs.some((input) => isPositive(trace, input));
-}
+/** Whether a node cannot be below 1, or NaN. */
+export const isAtLeastOne = (trace: Trace, index: number): boolean =>
+  isHeld(trace, index, (bound) => bound >= 1);
+
+/** Whether a node cannot be 0 or below, or NaN. */
+export const isPositive = (trace: Trace, index: number): boolean =>
+  isHeld(trace, index, (bound) => bound > 0);
 
 /** Ops whose results are hardly larger than their operands. */
 const MEEK = new Set(
@@ -53,6 +54,9 @@ const MEEK = new Set(
     " ",
   ),
 );
+
+/** Constants from here on are not about as large as inputs are. */
+const LARGE = 1e4;
 
 /** Whether a node is about as large as the inputs are, so that a product of a few such does not overflow. */
 export function isModest(trace: Trace, index: number): boolean {
@@ -63,5 +67,3 @@ export function isModest(trace: Trace, index: number): boolean {
     kind === "mask" || op === "input" || (MEEK.has(op) && inputs.every((input) => isModest(trace, input)))
   );
 }
-
-const LARGE = 1e4;

@@ -347,6 +347,16 @@ describe("a result written into an earlier one", () => {
     const none = { into: new Float32Array(3) as never };
     await expect(held.engine.run(loss, await batchOf(1), none)).rejects.toMatchObject(refusal);
 
+    // What is refused for another reason takes nothing.
+    const needy = defineLoss({
+      inputs: { old: perToken() },
+      loss: ({ logprobs, old }) => logprobs.sub(old).sum(),
+    });
+    await expect(held.engine.run(needy, await batchOf(1), { into: gradients })).rejects.toMatchObject({
+      path: "inputs.old",
+    });
+    expect([...gradients.row(0)]).toEqual([2, 0]);
+
     const batch = await batchOf(1);
     const running = held.engine.run(loss, batch, { into: gradients });
     await expect(held.engine.run(loss, batch, { into: gradients })).rejects.toMatchObject(refusal);
