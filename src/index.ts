@@ -112,7 +112,6 @@ export type {
   RunOptions,
   RunResult,
 } from "./engine/options.ts";
-export type { Row } from "./engine/rows.ts";
 export { AbortError, InputError, TokengradError } from "./errors.ts";
 export {
   type AnyTensor,
@@ -143,6 +142,7 @@ export { printProgram } from "./loss/print.ts";
 export type { CumsumOptions, Mask, Tensor } from "./loss/tensor.ts";
 export * from "./losses/index.ts";
 export { Progress, type ProgressReport } from "./progress.ts";
+export type { Row } from "./rows/rows.ts";
 export * from "./training/advantages/index.ts";
 export {
   type CustomForwardBackwardOptions,

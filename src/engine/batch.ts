@@ -2,13 +2,15 @@
 import { describe, InputError } from "../errors.ts";
 import type { Loss } from "../loss/define.ts";
 import { checkNames } from "../names.ts";
+import { Pace } from "../pace.ts";
+import { type RowLayout, readRowLayout } from "../rows/layout.ts";
+import type { Row } from "../rows/rows.ts";
 import type { Precision } from "./binding.ts";
+import { EmptyBatchError } from "./errors.ts";
 import { checkLoss, type Reading, readInputs, type StoredInput } from "./inputs.ts";
-import { type Layout, readLayout } from "./layout.ts";
-import { Pace } from "./pace.ts";
+import { type Layout, readGroups } from "./layout.ts";
 import { packRows } from "./pack.ts";
 import { countPositives } from "./positives.ts";
-import type { Row } from "./rows.ts";
 
 /**
  * Numbers per token (full rows, one per sample, or one flat list of the trained tokens only), per sample or per group
@@ -100,6 +102,18 @@ export class Batch {
     checkNames("with", changes, ["logprobs", "inputs"]);
     return filled(this.#reading, this.#inputs, this.positiveLogprobs, changes, new Pace());
   }
+
+  /** `batch` with log-probabilities of its trained tokens, which are finite; the memory is the new batch's from now on. */
+  static async scored(batch: Batch, logprobs: Float32Array): Promise<Batch> {
+    const { layout, clampLogprobs } = batch.#reading;
+    const positive = await countPositives(logprobs, layout, clampLogprobs, new Pace());
+    const came = `${logprobs.length} numbers`;
+    return new Batch(
+      batch.#reading,
+      new Map([...batch.#inputs, ["logprobs", { token: logprobs, came }]]),
+      positive,
+    );
+  }
 }
 
 /** A batch of some inputs and of others that are read now. */
@@ -127,6 +141,25 @@ async function filled(
  * @throws {EmptyBatchError} if no weight is above 0.
  */
 export async function createBatch(options: BatchOptions): Promise<Batch> {
+  checkOptions(options);
+  const { weights } = options;
+  if (!Array.isArray(weights) || weights.length === 0) {
+    throw new InputError("weights", `expected one row of weights per sample, got ${describe(weights)}`);
+  }
+  const pace = new Pace();
+  const groupSizes = readGroups(options.groups, weights.length);
+  const rows = await readRowLayout(weights, () => "weights", pace);
+  return laidOut({ ...rows, groupSizes }, options, pace);
+}
+
+/** A batch of rows whose layout is known, which is that of `options.weights`. */
+export async function createBatchOfRows(rows: RowLayout, options: BatchOptions): Promise<Batch> {
+  checkOptions(options);
+  const groupSizes = readGroups(options.groups, rows.rowLengths.length);
+  return laidOut({ ...rows, groupSizes }, options, new Pace());
+}
+
+function checkOptions(options: BatchOptions): void {
   checkNames("batch", options, OPTIONS);
   const { precision = "float32", clampLogprobs, loss } = options;
   if (precision !== "float32" && precision !== "float64") {
@@ -136,8 +169,11 @@ export async function createBatch(options: BatchOptions): Promise<Batch> {
     throw new InputError("clampLogprobs", `expected true or false, got ${describe(clampLogprobs)}`);
   }
   if (loss !== undefined) checkLoss(loss);
-  const pace = new Pace();
-  const layout = await readLayout(options.weights, options.groups, pace);
+}
+
+async function laidOut(layout: Layout, options: BatchOptions, pace: Pace): Promise<Batch> {
+  if (layout.tokens === 0) throw new EmptyBatchError(layout.rowLengths.length);
+  const { precision = "float32", clampLogprobs, loss } = options;
   const weights = await packRows("weights", options.weights, layout, precision, pace);
   const reading = { layout, precision, loss, clampLogprobs };
   const inputs = new Map([["weights", { token: weights, came: "rows" }]]);

@@ -3,11 +3,11 @@ import { describe, InputError } from "../errors.ts";
 import { Loss } from "../loss/define.ts";
 import type { Axis } from "../loss/graph.ts";
 import { isRecord, nearestName } from "../names.ts";
+import type { Pace } from "../pace.ts";
+import { isNumberList, isRowList } from "../rows/rows.ts";
 import type { Precision } from "./binding.ts";
 import { type Layout, sizeOf } from "./layout.ts";
-import type { Pace } from "./pace.ts";
 import { copyFlat, type Floats, packRows } from "./pack.ts";
-import { isNumberList, isRowList } from "./rows.ts";
 
 export type InputAxis = Exclude<Axis, "batch">;
 

@@ -4,8 +4,9 @@ import { describe, InputError } from "../errors.ts";
 import { compileInspection } from "../loss/compile.ts";
 import type { Loss } from "../loss/define.ts";
 import type { Axis, Graph, Program } from "../loss/graph.ts";
+import { runsOf } from "../rows/layout.ts";
 import type { BatchContents } from "./batch.ts";
-import { type Layout, runsOf } from "./layout.ts";
+import type { Layout } from "./layout.ts";
 
 /** One of a loss's named values: a number for each element of its axis; a mask gives 1 or 0. */
 export class InspectedValue {

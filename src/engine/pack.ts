@@ -1,9 +1,9 @@
 // Copies numbers that a caller brings: checked and packed to the trained tokens, a piece at a time.
 import { describe, InputError } from "../errors.ts";
+import { type Pace, PIECE } from "../pace.ts";
+import { isNumberList, notANumber, type Row } from "../rows/rows.ts";
 import type { Precision } from "./binding.ts";
 import type { Layout } from "./layout.ts";
-import { type Pace, PIECE } from "./pace.ts";
-import { isNumberList, notANumber, type Row } from "./rows.ts";
 
 export type Floats = Float32Array | Float64Array;
 

@@ -1,6 +1,7 @@
 // Where an element of an axis lies in a batch, as a caller knows it.
 import type { Axis } from "../loss/graph.ts";
-import { type Layout, runsOf } from "./layout.ts";
+import { runsOf } from "../rows/layout.ts";
+import type { Layout } from "./layout.ts";
 
 /** Sample and position of a trained token, or the sample, or the group. */
 export function placeOf(

@@ -1,6 +1,7 @@
 // Log-probabilities above 0, which no probability has: counted, warned of, or held at 0.
+
+import { type Pace, PIECE } from "../pace.ts";
 import type { Layout } from "./layout.ts";
-import { type Pace, PIECE } from "./pace.ts";
 import type { Floats } from "./pack.ts";
 import { placeOf } from "./place.ts";
 

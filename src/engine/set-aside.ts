@@ -1,9 +1,11 @@
 // Goes on without samples whose values are not finite: what the policies `zero` and `skip` come to.
+
+import { runsOf } from "../rows/layout.ts";
 import type { BatchContents } from "./batch.ts";
 import type { Dtype } from "./binding.ts";
 import { bytesOf, Gradients } from "./gradients.ts";
 import type { StoredInput } from "./inputs.ts";
-import { type Layout, runsOf } from "./layout.ts";
+import type { Layout } from "./layout.ts";
 import type { Floats } from "./pack.ts";
 
 /** The elements of a typed array, of which `kept` tells the ranges. */

@@ -2,9 +2,9 @@
 import type { Sample } from "../client/sample.ts";
 import type { BatchInput } from "../engine/batch.ts";
 import { readGroups } from "../engine/layout.ts";
-import { isNumberList, isRowList } from "../engine/rows.ts";
 import { describe, InputError } from "../errors.ts";
 import { checkNames } from "../names.ts";
+import { isNumberList, isRowList } from "../rows/rows.ts";
 
 /** Inputs of a loss by name: one row per sample, or one number per sample or group. */
 export type SetInputs<Names extends string> = { readonly [Name in Names]: BatchInput };

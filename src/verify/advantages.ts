@@ -1,5 +1,5 @@
 // The estimator of each identifier of the advantage cases, with the options that a case's parameters come to.
-import type { Row } from "../engine/rows.ts";
+import type { Row } from "../rows/rows.ts";
 import {
   discountedReturns,
   gaeAdvantages,

@@ -1,7 +1,7 @@
 // Reads what advantages are computed from: numbers per sample in groups, and ragged rows of numbers per token.
 import { readGroups } from "../../engine/layout.ts";
-import { isNumberList, isRowList, type Row } from "../../engine/rows.ts";
 import { describe, InputError } from "../../errors.ts";
+import { isNumberList, isRowList, type Row } from "../../rows/rows.ts";
 
 /** Samples in each group, neighbours in the batch: one size for all, or a list of sizes. */
 export type Groups = number | ArrayLike<number>;

@@ -1,7 +1,8 @@
 // Advantages of single tokens, from rewards that come token by token: ragged rows in, ragged rows out.
-import type { Row } from "../../engine/rows.ts";
+
 import { checkFlag, checkNumber } from "../../losses/options.ts";
 import { checkNames } from "../../names.ts";
+import type { Row } from "../../rows/rows.ts";
 import { numberAt, readMask, readNumbers, readRows } from "./arguments.ts";
 import { mean, quotient, variance } from "./statistics.ts";
 
