@@ -33,6 +33,7 @@ export {
   TimeoutError,
 } from "./client/errors.ts";
 export type { Logger, OperationEvent, RequestEvent, RetryEvent, Tracer } from "./client/events.ts";
+export type { WireFormat } from "./client/formats.ts";
 export type { Gradients as ClientGradients, GradientsLike } from "./client/gradients.ts";
 export type { LossConfig } from "./client/loss.ts";
 export type {
@@ -55,6 +56,7 @@ export {
 } from "./client/operation-errors.ts";
 export type { List, ListOptions, Page } from "./client/pages.ts";
 export type { PayloadMode } from "./client/payloads.ts";
+export type { PreparedSamples, SamplesLike } from "./client/prepared.ts";
 export type {
   AdamOptions,
   MuonOptions,
@@ -82,7 +84,6 @@ export type { OperationKind } from "./client/submission.ts";
 export type { Operation } from "./client/submit.ts";
 export type { ComputeConfig, SupportedModel } from "./client/supported-models.ts";
 export { StartError, type StartOptions, type StartProgress } from "./client/waiting.ts";
-export type { WireFormat } from "./client/wire.ts";
 export { type Batch, type BatchInput, type BatchOptions, createBatch } from "./engine/batch.ts";
 export { toFloat32 } from "./engine/bfloat16.ts";
 export type { CudaInfo, Dtype, ExecutorName, Precision } from "./engine/binding.ts";

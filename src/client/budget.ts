@@ -1,4 +1,5 @@
-// Bounds the bytes of request bodies that are made or sent at one time, over all calls of a client.
+// Bounds the bytes of request bodies that are made or sent at one time, and of those kept for later, over all calls of a
+// client.
 
 import type { Call } from "./call.ts";
 
@@ -17,6 +18,7 @@ interface Waiting {
 export class ByteBudget {
   readonly #limit: number;
   #used = 0;
+  #kept = 0;
   readonly #waiting: Waiting[] = [];
 
   constructor(limit: number) {
@@ -44,6 +46,20 @@ export class ByteBudget {
       this.#admit();
     };
     return { resize, release: () => resize(0) };
+  }
+
+  /**
+   * Room to keep a body that was sent, as much again as for those under way: who keeps one never holds up the others. Gives
+   * what gives it back; undefined where there is none.
+   */
+  keep(bytes: number): (() => void) | undefined {
+    if (this.#kept + bytes > this.#limit) return undefined;
+    this.#kept += bytes;
+    let held = bytes;
+    return () => {
+      this.#kept -= held;
+      held = 0;
+    };
   }
 
   #fits(bytes: number): boolean {

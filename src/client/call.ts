@@ -104,6 +104,15 @@ export class Call implements Progress {
     });
   }
 
+  /** What `work` gives; throws as soon as the call is stopped, while the work goes on. */
+  async until<T>(work: Promise<T>): Promise<T> {
+    await this.waitFor((go) => {
+      work.then(go, go);
+      return () => {};
+    });
+    return work;
+  }
+
   /** Fires with the call's own signal, or when `limitMs` have passed; `end` must be called. @unit milliseconds */
   limited(limitMs: number): { readonly signal: AbortSignal; readonly end: () => void } {
     const controller = new AbortController();

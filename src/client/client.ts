@@ -9,6 +9,7 @@ import { checkLimits } from "./chunks.ts";
 import type { Core } from "./core.ts";
 import { environmentHeaders, environmentLogger } from "./environment.ts";
 import { type Logger, Observer, type Tracer } from "./events.ts";
+import { type WireFormat, WireFormatChoice } from "./formats.ts";
 import { ModelResourcesApi } from "./model-resources.ts";
 import { INLINE_BYTES, PAYLOAD_MODES, type PayloadMode } from "./payloads.ts";
 import { checkRetries } from "./retry.ts";
@@ -16,7 +17,6 @@ import { Sender } from "./sender.ts";
 import { SessionsApi } from "./sessions.ts";
 import { type SupportedModel, supportedModels } from "./supported-models.ts";
 import { Transport } from "./transport.ts";
-import { type WireFormat, WireFormatChoice } from "./wire.ts";
 
 export interface ClientOptions {
   /** By default the environment's `TOGETHER_API_KEY`. */

@@ -3,11 +3,11 @@
 import type { ByteBudget } from "./budget.ts";
 import type { ChunkLimits } from "./chunks.ts";
 import type { Observer } from "./events.ts";
+import type { WireFormatChoice } from "./formats.ts";
 import { SessionOrder } from "./order.ts";
 import { PayloadChannel, type PayloadMode } from "./payloads.ts";
 import type { Sender } from "./sender.ts";
 import { sessionPath } from "./session-info.ts";
-import type { WireFormatChoice } from "./wire.ts";
 
 export interface Core {
   readonly sender: Sender;

@@ -15,7 +15,7 @@ export interface Gradients {
 /** Gradients, or plain rows of float32 numbers. */
 export type GradientsLike = Gradients | readonly NumberRow[];
 
-/** Checks that there is a row for each sample and a value for each target. Values are checked where they are written. */
+/** Checks type and number of rows. Each row is checked by `gradientRow`, its values where they are written. */
 export function checkGradients(given: GradientsLike, samples: readonly Sample[]): Gradients {
   const gradients = fromRows(given);
   if (gradients.dtype !== "float32" && gradients.dtype !== "bfloat16") {
@@ -30,21 +30,22 @@ export function checkGradients(given: GradientsLike, samples: readonly Sample[])
       `expected ${samples.length} rows, one per sample, got ${gradients.rows}`,
     );
   }
-  for (let sample = 0; sample < samples.length; sample++) {
-    const path = `gradients[${sample}]`;
-    const row: unknown = gradients.row(sample);
-    if (!isRow(row)) throw new InputError(path, `expected an array, got ${describe(row)}`, { sample });
-    if (gradients.dtype === "bfloat16" && !(row instanceof Uint16Array)) {
-      throw new InputError(path, "expected a Uint16Array of bfloat16 bits", { sample });
-    }
-    const expected = samples[sample]!.targets.length;
-    if (row.length !== expected) {
-      throw new InputError(path, `expected ${expected} values, as many as targets, got ${row.length}`, {
-        sample,
-      });
-    }
-  }
   return gradients;
+}
+
+/** The row of one sample, with a value for each target. */
+export function gradientRow(gradients: Gradients, sample: number, { targets }: Sample): NumberRow {
+  const path = `gradients[${sample}]`;
+  const row: unknown = gradients.row(sample);
+  if (!isRow(row)) throw new InputError(path, `expected an array, got ${describe(row)}`, { sample });
+  if (gradients.dtype === "bfloat16" && !(row instanceof Uint16Array)) {
+    throw new InputError(path, "expected a Uint16Array of bfloat16 bits", { sample });
+  }
+  if (row.length !== targets.length) {
+    const problem = `expected ${targets.length} values, as many as targets, got ${row.length}`;
+    throw new InputError(path, problem, { sample });
+  }
+  return row as NumberRow;
 }
 
 function fromRows(given: GradientsLike): Gradients {

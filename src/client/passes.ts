@@ -1,21 +1,31 @@
 // The bodies of the operations that carry samples, gradients or prompts.
 
 import { InputError } from "../errors.ts";
-import { checkGradients, type GradientsLike } from "./gradients.ts";
+import type { EncodedSamples } from "./encoded-samples.ts";
+import {
+  EITHER_FORMAT,
+  type WireFormatChoice,
+  writeGradient,
+  writeModelInput,
+  writeSample,
+} from "./formats.ts";
+import { checkGradients, type GradientsLike, gradientRow } from "./gradients.ts";
+import type { ItemWriter } from "./items.ts";
 import { CUSTOM, type LossPlan } from "./loss.ts";
 import type { Effect } from "./order.ts";
-import { checkSamples, checkTokens, type Sample, type TokenRow } from "./sample.ts";
+import { encodedSamples, type SamplesLike } from "./prepared.ts";
+import { checkTokens, type TokenRow } from "./sample.ts";
 import type { OperationKind, Submission } from "./submission.ts";
-import { EITHER_FORMAT, type WireFormatChoice, writeGradient, writeModelInput, writeSample } from "./wire.ts";
 
 /** A pass of a built-in loss over samples: scoring only, or with gradients. */
 export function lossPass(
-  samples: readonly Sample[],
+  given: SamplesLike,
   plan: LossPlan,
   pass: { readonly forwardOnly: boolean; readonly outputs: boolean },
   wireFormat: WireFormatChoice,
 ): Submission {
-  checkSamples(samples, plan.rows);
+  const encoded = encodedSamples(given, plan.rows);
+  const { samples } = encoded;
   const { forwardOnly, outputs } = pass;
   return {
     kind: "forward-backward",
@@ -26,7 +36,8 @@ export function lossPass(
       ...(forwardOnly && { forward_only: true }),
       ...(outputs && { return_loss_fn_outputs: true }),
     },
-    lists: [sampleList(samples, plan)],
+    lists: [sampleList(encoded, plan)],
+    samples: encoded,
     count: samples.length,
     // A sum over tokens can be made of parts; other losses may divide by what is in the whole batch.
     divisible: forwardOnly && plan.isSum,
@@ -36,27 +47,26 @@ export function lossPass(
 }
 
 export function customPass(
-  samples: readonly Sample[],
-  given: GradientsLike,
+  given: SamplesLike,
+  givenGradients: GradientsLike,
   wireFormat: WireFormatChoice,
 ): Submission {
-  checkSamples(samples, CUSTOM.rows);
-  const gradients = checkGradients(given, samples);
-  const list = sampleList(samples, CUSTOM);
+  const encoded = encodedSamples(given, CUSTOM.rows);
+  const { samples } = encoded;
+  const gradients = checkGradients(givenGradients, samples);
+  const list = sampleList(encoded, CUSTOM);
+  const write = async (writer: ItemWriter, index: number) => {
+    const row = gradientRow(gradients, index, samples[index]!);
+    await writeGradient(writer, row, gradients.dtype, index, await encoded.runs(index));
+  };
   return {
     kind: "custom-forward-backward",
     effect: "changes",
     formats: wireFormat.candidates(samples, CUSTOM),
     head: {},
     flags: {},
-    lists: [
-      list,
-      {
-        name: "gradients",
-        values: list.values / (CUSTOM.rows.length + 2),
-        write: (writer, index) => writeGradient(writer, gradients, index, samples[index]!.weights),
-      },
-    ],
+    lists: [list, { name: "gradients", values: list.values / (CUSTOM.rows.length + 2), write }],
+    samples: encoded,
     count: samples.length,
     // The gradients are of the whole batch already, and they add up.
     divisible: true,
@@ -69,7 +79,7 @@ export function samplePass(prompts: readonly TokenRow[], sampling: object): Subm
   if (!Array.isArray(prompts) || prompts.length === 0) {
     throw new InputError("prompts", "expected an array with at least one prompt");
   }
-  for (const [index, prompt] of prompts.entries()) checkTokens(`prompts[${index}]`, prompt, {});
+  for (const [index, prompt] of prompts.entries()) checkTokens(() => `prompts[${index}]`, prompt, {});
   return {
     kind: "sample",
     effect: "reads",
@@ -80,7 +90,8 @@ export function samplePass(prompts: readonly TokenRow[], sampling: object): Subm
       {
         name: "model_inputs",
         values: prompts.reduce((sum, { length }) => sum + length, 0),
-        write: (writer, index) => writeModelInput(writer, prompts[index]!, `prompts[${index}]`, index),
+        write: (writer, index) =>
+          writeModelInput(writer, prompts[index]!, { path: `prompts[${index}]`, sample: index }),
       },
     ],
     count: prompts.length,
@@ -103,10 +114,13 @@ export const smallPass = (kind: OperationKind, effect: Effect, head?: object): S
   holdsTurn: false,
 });
 
-function sampleList(samples: readonly Sample[], plan: LossPlan): Submission["lists"][number] {
+function sampleList(encoded: EncodedSamples, plan: LossPlan): Submission["lists"][number] {
+  const { samples } = encoded;
   return {
     name: "samples",
     values: samples.reduce((sum, { tokens }) => sum + tokens.length, 0) * (plan.rows.length + 2),
     write: (writer, index, format) => writeSample(writer, samples[index]!, index, plan, format),
+    // Other losses send rows of their own.
+    kept: (format) => (plan.rows.length === CUSTOM.rows.length ? encoded.text(format) : undefined),
   };
 }

@@ -3,11 +3,12 @@
 import { type CallOptions, runCall } from "./call.ts";
 import type { SessionContext } from "./core.ts";
 import type { GradientsLike } from "./gradients.ts";
-import { type LossConfig, planLoss } from "./loss.ts";
+import { CUSTOM, type LossConfig, planLoss } from "./loss.ts";
 import { type Finished, type OperationOptions, runOperation } from "./operation.ts";
 import { SessionOrder } from "./order.ts";
 import { customPass, lossPass, samplePass, smallPass } from "./passes.ts";
 import { operationRequest } from "./poll.ts";
+import { PreparedSamples, prepare, type SamplesLike } from "./prepared.ts";
 import {
   type OptimizerOptions,
   optimStepFields,
@@ -79,14 +80,14 @@ export class Session implements AsyncDisposable {
    * then empty, since figures of parts have no sum.
    */
   async forward(
-    samples: readonly Sample[],
+    samples: SamplesLike,
     options: ForwardOptions = {},
   ): Promise<LossResult & { logprobs: Float32Array[] } & Operations> {
     const plan = planLoss(options.loss ?? { type: "cross_entropy" });
     const pass = lossPass(samples, plan, { forwardOnly: true, outputs: true }, this.#context.core.wireFormat);
     const read = ({ output, range }: Finished) => ({
       ...lossResult(output),
-      logprobs: logprobRows(output, samples.slice(range.from, range.to)),
+      logprobs: logprobRows(output, pass.samples!.samples.slice(range.from, range.to)),
     });
     const { parts, ...operations } = await runOperation(this.#context, pass, options, read, ["loss"]);
     return {
@@ -99,7 +100,7 @@ export class Session implements AsyncDisposable {
 
   /** Runs a built-in loss and accumulates its gradients until the next `optimStep`. Always one operation. */
   async forwardBackward(
-    samples: readonly Sample[],
+    samples: SamplesLike,
     loss: LossConfig,
     options: ForwardBackwardOptions = {},
   ): Promise<LossResult & { outputs: { logprobs: Float32Array }[] | undefined; operation: Operation }> {
@@ -110,7 +111,9 @@ export class Session implements AsyncDisposable {
     );
     const read = ({ output }: Finished) => ({
       ...lossResult(output),
-      outputs: outputs ? logprobRows(output, samples).map((logprobs) => ({ logprobs })) : undefined,
+      outputs: outputs
+        ? logprobRows(output, pass.samples!.samples).map((logprobs) => ({ logprobs }))
+        : undefined,
     });
     return this.#one(pass, options, read, ["returnOutputs"]);
   }
@@ -122,7 +125,7 @@ export class Session implements AsyncDisposable {
    * to the same.
    */
   async customForwardBackward(
-    samples: readonly Sample[],
+    samples: SamplesLike,
     gradients: GradientsLike,
     options: OperationOptions = {},
   ): Promise<Operations> {
@@ -131,6 +134,23 @@ export class Session implements AsyncDisposable {
     );
     const { operation, operations } = await runOperation(this.#context, pass, options, () => undefined);
     return { operation, operations };
+  }
+
+  /**
+   * Checks and encodes samples ahead of `forward` and `customForwardBackward`, which then need not, while other calls
+   * wait for the server. Settles when the text is there; it takes some 15 bytes a token until the samples are disposed or
+   * forgotten.
+   *
+   * @throws {InputError} naming sample and position.
+   */
+  async prepareSamples(samples: readonly Sample[], options: CallOptions = {}): Promise<PreparedSamples> {
+    const { core } = this.#context;
+    return runCall("session.prepareSamples", options, core.timeoutMs, async (call) => {
+      const prepared = await prepare(samples, "until the end");
+      const [format] = core.wireFormat.candidates(samples, CUSTOM);
+      await call.until(PreparedSamples.encodedOf(prepared).text(format!)!);
+      return prepared;
+    });
   }
 
   /** Applies the accumulated gradients. `step` counts the session's steps. Does not publish weights for sampling. */

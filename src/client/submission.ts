@@ -1,11 +1,13 @@
-// The body of an operation: its members, encoded a run of items at a time, whole or in the parts that travel apart.
+// The body of an operation: its members, encoded once, sent whole or in the parts that travel apart.
 
-import { type Body, BodyWriter, bytesOf, type Items, itemsBetween, join, json, writeItems } from "./body.ts";
+import { type Body, bytesOf, type Items, itemsBetween, join, json } from "./body.ts";
 import type { Call } from "./call.ts";
 import type { Range } from "./chunks.ts";
+import type { EncodedSamples } from "./encoded-samples.ts";
+import type { WireFormat } from "./formats.ts";
+import { type ItemWriter, writeItems } from "./items.ts";
 import type { Effect } from "./order.ts";
 import { SHORTENED_VALUES } from "./payloads.ts";
-import type { WireFormat } from "./wire.ts";
 
 export type OperationKind =
   | "forward-backward"
@@ -21,7 +23,9 @@ interface List {
   readonly name: string;
   /** Numbers in it, about; for an estimate of its size. */
   readonly values: number;
-  write(writer: BodyWriter, index: number, format: WireFormat): Promise<void>;
+  write(writer: ItemWriter, index: number, format: WireFormat): Promise<void>;
+  /** All its items, where their text is kept for other passes. */
+  kept?(format: WireFormat): Promise<Items> | undefined;
 }
 
 export interface Submission {
@@ -34,6 +38,8 @@ export interface Submission {
   /** Members that stay in the request when the rest of the body is uploaded. */
   readonly flags: object;
   readonly lists: readonly List[];
+  /** What the pass is over, where it is over samples. */
+  readonly samples?: EncodedSamples | undefined;
   /** Items of every list. */
   readonly count: number;
   /** Whether runs of items may go out as operations of their own. */
@@ -48,6 +54,8 @@ export interface Encoded {
   readonly range: Range;
   readonly lists: readonly Items[];
   readonly bytes: number;
+  /** Hands on the memory of what was encoded for this submission alone. Only when nothing is to be sent any more. */
+  release(): void;
 }
 
 /** Bytes of a number with its comma, about. */
@@ -68,11 +76,23 @@ export async function encode(
   longest = Infinity,
 ): Promise<Encoded> {
   const lists: Items[] = [];
+  const own: Items[] = [];
   for (const list of submission.lists) {
-    const writer = new BodyWriter(() => call.check(), longest);
-    lists.push(await writeItems(writer, range.from, range.to, (index) => list.write(writer, index, format)));
+    const kept = longest === Infinity ? list.kept?.(format) : undefined;
+    if (kept !== undefined) {
+      lists.push(await call.until(kept));
+      continue;
+    }
+    const write = (writer: ItemWriter, index: number) => list.write(writer, index, format);
+    const items = await writeItems(range, write, call.signal, longest);
+    lists.push(items);
+    own.push(items);
   }
-  return { submission, range, lists, bytes: lists.reduce((sum, { bytes }) => sum + bytes, 0) };
+  const release = () => {
+    for (const items of own) items.release();
+  };
+  const bytes = lists.reduce((sum, items) => sum + bytesOf(items, range.from, range.to), 0);
+  return { submission, range, lists, bytes, release };
 }
 
 /** The body that holds everything. */
@@ -99,17 +119,17 @@ export async function shortenedBody(
 }
 
 /** Size of the whole body, without its small members. @unit bytes */
-export function sizeOf({ lists, range }: Encoded, { from, to }: Range): number {
-  return lists.reduce((sum, items) => sum + bytesOf(items, from - range.from, to - range.from), 0);
+export function sizeOf({ lists }: Encoded, { from, to }: Range): number {
+  return lists.reduce((sum, items) => sum + bytesOf(items, from, to), 0);
 }
 
-function compose(small: object, { submission, lists, range }: Encoded, { from, to }: Range): Body {
+function compose(small: object, { submission, lists }: Encoded, { from, to }: Range): Body {
   const head = json(small).slice(1, -1);
   const pieces: (Body | string)[] = ["{", head];
   for (const [index, items] of lists.entries()) {
     const comma = index > 0 || head !== "" ? "," : "";
     pieces.push(`${comma}"${submission.lists[index]!.name}":[`);
-    pieces.push(itemsBetween(items, from - range.from, to - range.from), "]");
+    pieces.push(itemsBetween(items, from, to), "]");
   }
   return join([...pieces, "}"]);
 }

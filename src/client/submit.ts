@@ -12,6 +12,7 @@ import type { Call } from "./call.ts";
 import { halves, planChunks, type Range } from "./chunks.ts";
 import type { SessionContext } from "./core.ts";
 import { ClientError } from "./errors.ts";
+import { moreTelling, type Refusal, type WireFormat } from "./formats.ts";
 import { INLINE_BYTES } from "./payloads.ts";
 import {
   type Encoded,
@@ -24,7 +25,6 @@ import {
   uploadedBody,
   wholeBody,
 } from "./submission.ts";
-import { moreTelling, type Refusal, type WireFormat } from "./wire.ts";
 
 /** An operation that the service has taken. */
 export interface Operation {
@@ -61,6 +61,8 @@ export async function submit(
       share.resize(encoded.bytes);
       try {
         await sendAll(context, encoded, format, key, call, accepted);
+        encoded.release();
+        await submission.samples?.sent(core.budget);
         if (submission.formats.length > 1) core.wireFormat.remember(format);
         return;
       } catch (error) {

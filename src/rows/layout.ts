@@ -40,6 +40,13 @@ export function* runsOf({ runCounts, runs }: Pick<RowLayout, "runCounts" | "runs
   }
 }
 
+/** The first run of each sample among all runs, and one behind the last. */
+export function runOffsetsOf({ runCounts }: Pick<RowLayout, "runCounts">): Float64Array {
+  const offsets = new Float64Array(runCounts.length + 1);
+  for (const [sample, count] of runCounts.entries()) offsets[sample + 1] = offsets[sample]! + count;
+  return offsets;
+}
+
 /** Largest number of positions in one row. */
 const MAX_ROW = 2 ** 32 - 1;
 

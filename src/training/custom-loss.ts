@@ -1,10 +1,10 @@
 // One step of a custom loss: score the batch, compute the loss and its gradients here, send the gradients back.
 import type { CallOptions } from "../client/call.ts";
 import type { OperationOptions } from "../client/operation.ts";
-import type { Sample } from "../client/sample.ts";
+import { PreparedSamples, prepare, type SamplesLike } from "../client/prepared.ts";
 import type { Operations, Session } from "../client/session.ts";
 import { checkBatch } from "../engine/arguments.ts";
-import { type BatchInput, createBatch } from "../engine/batch.ts";
+import { Batch, type BatchInput, createBatchOfRows } from "../engine/batch.ts";
 import { Engine } from "../engine/engine.ts";
 import { DisposedError } from "../engine/errors.ts";
 import type { Gradients } from "../engine/gradients.ts";
@@ -19,7 +19,7 @@ import { checkNames } from "../names.ts";
  */
 export async function computeLogprobs(
   session: Session,
-  samples: readonly Sample[],
+  samples: SamplesLike,
   options: OperationOptions = {},
 ): Promise<Float32Array[]> {
   return (await session.forward(samples, options)).logprobs;
@@ -101,7 +101,7 @@ export async function computeCustomForwardBackward<
   D extends GradientDtype = "float32",
 >(
   session: Session,
-  samples: readonly Sample[],
+  samples: SamplesLike,
   loss: Loss<I, P, M>,
   options: CustomForwardBackwardOptions<I, P, D>,
 ): Promise<CustomForwardBackwardResult<M, D>> {
@@ -109,27 +109,44 @@ export async function computeCustomForwardBackward<
   return session.together(
     async (inTurn) => {
       checkNames("options", options, OPTIONS);
-      const { engine, inputs, params, groups, dtype = "float32" as D, ...rest } = options;
-      const { nonFinite, clampLogprobs, into, ...call } = rest;
-      checkEngine(engine, dtype);
-      if (!Array.isArray(samples)) {
-        throw new InputError("samples", `expected a list of samples, got ${describe(samples)}`);
+      checkEngine(options.engine, options.dtype);
+      const prepared = await prepare(samples, "while there is room");
+      const encoded = PreparedSamples.encodedOf(prepared);
+      let sent = false;
+      try {
+        const result = await step(inTurn, prepared, loss, options);
+        sent = true;
+        return result;
+      } finally {
+        // A request that failed may still hold its body.
+        if (prepared !== samples) encoded.end(sent);
       }
-      const weights = samples.map((sample) => sample?.weights);
-      const unscored = await createBatch({ weights, groups, inputs, clampLogprobs, loss });
-      checkBatch(loss, unscored, params);
-      const logprobs = await computeLogprobs(inTurn, samples, call);
-      const batch = await unscored.with({ logprobs });
-      const run = { params, dtype, nonFinite, into, signal: call.signal };
-      const { gradients, executor: _, ...result } = await engine.run(loss, batch, run);
-      const sent = await inTurn.customForwardBackward(samples, gradients, call);
-      return { ...result, gradients, ...sent };
     },
     { signal: options.signal },
   );
 }
 
-function checkEngine(engine: Engine, dtype: GradientDtype): void {
+async function step<I extends LossInputs, P extends LossParams, M extends string, D extends GradientDtype>(
+  session: Session,
+  prepared: PreparedSamples,
+  loss: Loss<I, P, M>,
+  options: CustomForwardBackwardOptions<I, P, D>,
+): Promise<CustomForwardBackwardResult<M, D>> {
+  const { engine, inputs, params, groups, dtype = "float32" as D, ...rest } = options;
+  const { nonFinite, clampLogprobs, into, ...call } = rest;
+  const layout = await PreparedSamples.encodedOf(prepared).layout();
+  const weights = prepared.samples.map((sample) => sample.weights);
+  const unscored = await createBatchOfRows(layout, { weights, groups, inputs, clampLogprobs, loss });
+  checkBatch(loss, unscored, params);
+  const { logprobs } = await session.forwardPacked(prepared, call);
+  const batch = await Batch.scored(unscored, logprobs);
+  const run = { params, dtype, nonFinite, into, signal: call.signal };
+  const { gradients, executor: _, ...result } = await engine.run(loss, batch, run);
+  const sent = await session.customForwardBackward(prepared, gradients, call);
+  return { ...result, gradients, ...sent };
+}
+
+function checkEngine(engine: Engine, dtype: GradientDtype = "float32"): void {
   if (!(engine instanceof Engine)) {
     throw new InputError("engine", `expected what createEngine resolves to, got ${describe(engine)}`);
   }

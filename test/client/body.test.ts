@@ -1,43 +1,60 @@
-// Large bodies: made without holding the event loop, and sent whole.
+// Large bodies: made without holding the event loop, cut anywhere, and sent whole.
 
 import { expect, test } from "vitest";
-import { BodyWriter, json } from "../../src/client/body.ts";
-import { writeFloats } from "../../src/client/rows.ts";
+import { bytesOf, itemsBetween, join, json } from "../../src/client/body.ts";
+import { writeItems } from "../../src/client/items.ts";
 import { lateness, seededRandom } from "../helpers.ts";
 import { completed, scriptedSession } from "./server.ts";
 
 const GRADIENTS = 2_000_000;
+const { signal } = new AbortController();
 
 function randomRow(length: number): Float32Array {
   const random = seededRandom(1);
   return Float32Array.from({ length }, () => (random() - 0.5) * 0.01);
 }
 
-test("two million gradients, even in one row, never hold the event loop for 50 ms", {
+test("two million gradients, even in one row of plain numbers, never hold the event loop for 50 ms", {
   retry: 2,
 }, async () => {
-  const row = randomRow(GRADIENTS);
+  const row = Array.from(randomRow(GRADIENTS));
+  const runs = Uint32Array.of(0, GRADIENTS);
   let bytes = 0;
   const late = await lateness(async () => {
-    const writer = new BodyWriter(() => {});
-    await writeFloats(writer, row, { path: "gradients[0]", sample: 0 });
-    bytes = writer.finish().bytes;
+    const items = await writeItems(
+      { from: 0, to: 1 },
+      (writer) => writer.gradients(row, "float32", runs, { path: "gradients[0]", sample: 0 }),
+      signal,
+    );
+    bytes = items.bytes;
   });
   expect(late).toBeLessThan(50);
   expect(bytes).toBeGreaterThan(GRADIENTS * 10);
 });
 
-test("chunks join to the text, whatever the lengths", async () => {
-  for (const length of [0, 1, 511, 512, 513, 100_000]) {
-    const writer = new BodyWriter(() => {});
-    writer.text(`{${json("é")}:`);
-    await writer.array(length, (index) => String(index));
-    writer.text("}");
-    const { chunks, bytes } = writer.finish();
-    const text = Buffer.concat(chunks).toString();
-    expect(text).toBe(`{"\\u00e9":${JSON.stringify(Array.from({ length }, (_, index) => index))}}`);
-    expect(JSON.parse(text)).toHaveProperty("é");
-    expect(bytes).toBe(Buffer.byteLength(text));
+test("any run of items is a body of views, whatever their lengths", async () => {
+  const lengths = [0, 1, 511, 100_000, 2];
+  const from = 3;
+  const items = await writeItems(
+    { from, to: from + lengths.length },
+    async (writer, index) => {
+      const row = Int32Array.from({ length: lengths[index - from]! }, (_, i) => i);
+      writer.text(`{${json("é")}:`);
+      await writer.tokens(row, { path: "row", sample: index }, "as numbers");
+      writer.text("}");
+    },
+    signal,
+  );
+  for (let first = 0; first <= lengths.length; first++) {
+    for (let last = first; last <= lengths.length; last++) {
+      const body = join(["[", itemsBetween(items, from + first, from + last), "]"]);
+      const text = Buffer.concat(body.chunks).toString();
+      expect(body.bytes).toBe(text.length);
+      expect(bytesOf(items, from + first, from + last)).toBe(text.length - 2);
+      const parsed = JSON.parse(text) as { é: number[] }[];
+      expect(parsed.map(({ é }) => é.length)).toEqual(lengths.slice(first, last));
+      for (const { é } of parsed) expect(é.every((value, i) => value === i)).toBe(true);
+    }
   }
 });
 

@@ -1,11 +1,12 @@
 // The two formats in which samples travel, and the choice between them.
 
 import { describe, InputError, type TokengradError } from "../errors.ts";
+import type { Place } from "../wire/values.ts";
 import type { ApiError } from "./api-errors.ts";
-import { type BodyWriter, json } from "./body.ts";
+import { json } from "./body.ts";
 import type { Gradients } from "./gradients.ts";
+import type { ItemWriter } from "./items.ts";
 import type { LossPlan } from "./loss.ts";
-import { writeBfloat16, writeFloats, writeTokens, writeWeights } from "./rows.ts";
 import type { NumberRow, NumberRowName, Sample, TokenRow } from "./sample.ts";
 
 /**
@@ -28,20 +29,15 @@ const WIRE_NAMES: Readonly<Record<NumberRowName, string>> = {
 };
 
 /** Appends a `ModelInput`: one chunk that holds all tokens. */
-export async function writeModelInput(
-  writer: BodyWriter,
-  tokens: TokenRow,
-  path: string,
-  sample: number,
-): Promise<void> {
+export async function writeModelInput(writer: ItemWriter, tokens: TokenRow, place: Place): Promise<void> {
   writer.text('{"chunks":[{"encoded_text":{"tokens":');
-  await writeTokens(writer, tokens, { path, sample }, "as strings");
+  await writer.tokens(tokens, place, "as strings");
   writer.text("}}]}");
 }
 
 /** Appends one sample. */
 export async function writeSample(
-  writer: BodyWriter,
+  writer: ItemWriter,
   sample: Sample,
   index: number,
   plan: LossPlan,
@@ -49,24 +45,19 @@ export async function writeSample(
 ): Promise<void> {
   const writeInputs = format === "loss_inputs" ? writeLossInputs : writeLossFnInputs;
   writer.text('{"model_input":');
-  await writeModelInput(writer, sample.tokens, `samples[${index}].tokens`, index);
+  await writeModelInput(writer, sample.tokens, place(index, "tokens"));
   await writeInputs(writer, sample, index, plan);
   writer.text("}");
 }
 
 async function writeLossInputs(
-  writer: BodyWriter,
+  writer: ItemWriter,
   sample: Sample,
   index: number,
   plan: LossPlan,
 ): Promise<void> {
   writer.text(',"loss_inputs":{"target_tokens":{"data":');
-  await writeTokens(
-    writer,
-    sample.targets,
-    { path: `samples[${index}].targets`, sample: index },
-    "as strings",
-  );
+  await writer.tokens(sample.targets, place(index, "targets"), "as strings");
   writer.text(',"dtype":"D_TYPE_INT64"}');
   for (const [nth, name] of plan.rows.entries()) {
     // The first row is the weights; those after it belong to the loss's own member.
@@ -87,18 +78,13 @@ async function writeLossInputs(
 }
 
 async function writeLossFnInputs(
-  writer: BodyWriter,
+  writer: ItemWriter,
   sample: Sample,
   index: number,
   plan: LossPlan,
 ): Promise<void> {
   writer.text(',"loss_fn_inputs":{"target_tokens":{"data":');
-  await writeTokens(
-    writer,
-    sample.targets,
-    { path: `samples[${index}].targets`, sample: index },
-    "as numbers",
-  );
+  await writer.tokens(sample.targets, place(index, "targets"), "as numbers");
   writer.text(',"dtype":"int64"}');
   for (const name of plan.rows) {
     writer.text(`,"${WIRE_NAMES[name]}":{"data":`);
@@ -111,22 +97,26 @@ async function writeLossFnInputs(
   }
 }
 
-function writeRow(writer: BodyWriter, sample: Sample, index: number, name: NumberRowName): Promise<void> {
-  const write = name === "weights" ? writeWeights : writeFloats;
-  return write(writer, sample[name]!, { path: `samples[${index}].${name}`, sample: index });
+function writeRow(writer: ItemWriter, sample: Sample, index: number, name: NumberRowName): Promise<void> {
+  const row = sample[name]!;
+  return name === "weights"
+    ? writer.weights(row, place(index, name))
+    : writer.numbers(row, place(index, name));
 }
 
-/** Appends the gradients of one sample, the same in both formats. */
+const place = (sample: number, name: string): Place => ({ path: `samples[${sample}].${name}`, sample });
+
+/** Appends the gradients of one sample, the same in both formats; outside of `runs` they are 0. */
 export async function writeGradient(
-  writer: BodyWriter,
-  gradients: Gradients,
+  writer: ItemWriter,
+  row: NumberRow,
+  dtype: Gradients["dtype"],
   sample: number,
-  weights: NumberRow,
+  runs: Uint32Array,
 ): Promise<void> {
-  const write = gradients.dtype === "bfloat16" ? writeBfloat16 : writeFloats;
   writer.text('{"data":');
-  await write(writer, gradients.row(sample), { path: `gradients[${sample}]`, sample }, weights);
-  writer.text(`,"dtype":"D_TYPE_${gradients.dtype.toUpperCase()}"}`);
+  await writer.gradients(row, dtype, runs, { path: `gradients[${sample}]`, sample });
+  writer.text(`,"dtype":"D_TYPE_${dtype.toUpperCase()}"}`);
 }
 
 /** The format that a client speaks: given, or found out with the first body that the service takes. */

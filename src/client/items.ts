@@ -1,0 +1,93 @@
+// Writes the items of a body's lists: fixed texts, and rows of tokens and numbers, every value of which is checked.
+import { Pace } from "../pace.ts";
+import { TextBuilder } from "../wire/text.ts";
+import { idValues, numberValues, type Place } from "../wire/values.ts";
+import type { Items } from "./body.ts";
+import type { Range } from "./chunks.ts";
+import type { NumberRow, TokenRow } from "./sample.ts";
+
+/** A gradient where `weights` are 0 would be thrown away without a word. */
+const IGNORED = "0, since the service ignores gradients where the weight is 0";
+
+export class ItemWriter {
+  readonly #builder: TextBuilder;
+  readonly #longest: number;
+
+  /** Rows are cut to their first `longest` values. */
+  constructor(builder: TextBuilder, longest: number) {
+    this.#builder = builder;
+    this.#longest = longest;
+  }
+
+  /** Whether rows are cut. */
+  get shortens(): boolean {
+    return this.#longest < Infinity;
+  }
+
+  /** Appends text as it is. */
+  text(text: string): void {
+    this.#builder.text(text);
+  }
+
+  /** Ids beyond 2^53 - 1 are written as strings where the field allows it, since many readers hold numbers as doubles. */
+  async tokens(row: TokenRow, place: Place, largeIds: "as strings" | "as numbers"): Promise<void> {
+    const values = await idValues(this.#cut(row), place);
+    this.#builder.row({ values, rule: largeIds === "as strings" ? "quotedId" : "id", ...place });
+  }
+
+  async weights(row: NumberRow, place: Place): Promise<void> {
+    this.#builder.row({ values: await numberValues(this.#cut(row), place), rule: "weight", ...place });
+  }
+
+  async numbers(row: NumberRow, place: Place): Promise<void> {
+    this.#builder.row({ values: await numberValues(this.#cut(row), place), rule: "number", ...place });
+  }
+
+  /** `row` holds numbers, or for `bfloat16` the bits of each; outside of `runs` they must be 0. */
+  async gradients(
+    row: NumberRow,
+    dtype: "float32" | "bfloat16",
+    runs: Uint32Array,
+    place: Place,
+  ): Promise<void> {
+    const cut = this.#cut(row);
+    const values = dtype === "bfloat16" ? (cut as Uint16Array) : await numberValues(cut, place);
+    // Where rows are cut, they have been written in full before.
+    const checked = this.shortens ? {} : { runs, elsewhere: IGNORED };
+    this.#builder.row({ values, rule: "number", ...checked, ...place });
+  }
+
+  #cut<Row extends ArrayLike<unknown>>(row: Row): Row {
+    if (row.length <= this.#longest) return row;
+    return (row as unknown as { slice(from: number, to: number): Row }).slice(0, this.#longest);
+  }
+}
+
+/** What an item takes, in elements of a `Pace`. */
+const ITEM_ELEMENTS = 64;
+
+/**
+ * Writes a range of items, each by `item`; rows are cut to their first `longest`
+ * values.
+ *
+ * @throws {InputError} naming sample and position of a value that cannot be written.
+ */
+export async function writeItems(
+  { from, to }: Range,
+  item: (writer: ItemWriter, index: number) => Promise<void>,
+  signal: AbortSignal,
+  longest = Infinity,
+): Promise<Items> {
+  const builder = new TextBuilder();
+  const writer = new ItemWriter(builder, longest);
+  const pace = new Pace();
+  for (let index = from; index < to; index++) {
+    if (index > from) builder.text(",");
+    await item(writer, index);
+    builder.mark();
+    if (pace.due(ITEM_ELEMENTS)) await pace.rest();
+    if (signal.aborted) break;
+  }
+  const { chunks, bytes, marks, release } = await builder.write(signal);
+  return { from, chunks, bytes, ends: marks, release };
+}
