@@ -93,7 +93,7 @@ TEST(packed_rows_have_zeros_outside_of_their_runs) {
   const std::vector<uint32_t> all{0, 3};
   const std::vector<uint32_t> none;
   const auto packed = [&](size_t length, const std::vector<uint32_t>& at) {
-    return TextRow{RowType::kFloat32, RowRule::kNumber, values.data(), length, at};
+    return TextRow{RowType::kFloat32, RowRule::kNumber, values.data(), length, at, true};
   };
   for (size_t piece = 1; piece < 300; ++piece) {
     EXPECT_EQUAL(
