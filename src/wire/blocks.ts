@@ -1,6 +1,6 @@
 // Memory for request bodies, kept between steps: the first touch of new memory costs more than writing into it.
 
-/** Blocks of all sizes, largest last. */
+/** Blocks of all sizes. */
 export class BlockPool {
   readonly #free: ArrayBuffer[] = [];
   readonly #most: number;

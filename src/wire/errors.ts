@@ -7,11 +7,21 @@ export class ResultError extends TokengradError {
   readonly sample: number | undefined;
   /** Index of the position in the sample's row, where the fault lies in one. */
   readonly position: number | undefined;
+  /**
+   * Whether no whole JSON text came: nothing, something else, or a part. It may be better when it comes again; rows that
+   * are wrong, and texts that are too large or too deep, will not.
+   */
+  readonly garbled: boolean;
 
-  constructor(message: string, at: { sample?: number; position?: number } = {}, cause?: unknown) {
+  constructor(
+    message: string,
+    at: { sample?: number; position?: number; garbled?: boolean } = {},
+    cause?: unknown,
+  ) {
     super("ERR_RESPONSE", message, { cause });
     this.sample = at.sample;
     this.position = at.position;
+    this.garbled = at.garbled ?? false;
   }
 }
 
@@ -22,6 +32,7 @@ export interface NativeFault {
   readonly row?: number;
   readonly sample?: number;
   readonly position?: number;
+  readonly reason?: "garbled";
 }
 
 /** The error for a call that its signal has stopped. */

@@ -47,7 +47,7 @@ const MOST_WAITING = 4 * 1024 * 1024;
 
 /**
  * Reads a text from its parts, whose memory must not be reused. Numbers are rounded correctly; `null` and numbers that no
- * float32 holds become 0 at positions that are not trained.
+ * float32 holds become 0 at positions that are not trained. What `parts` throws is thrown on as it is.
  *
  * @throws {ResultError} naming sample and position, where the fault lies in a row.
  * @throws {AbortError} when the signal fires.
@@ -66,16 +66,12 @@ export async function readResult(
   try {
     await pushAll(wire, id, parts, signal);
     open = false;
-    const { rest, rows } = await wire.finish(id);
+    const { rest, rows } = await wire.finish(id).catch((fault: NativeFault) => {
+      throw typed(fault, options.path);
+    });
     return { value: parse(rest), rows };
   } catch (error) {
-    if (signal?.aborted) throw stoppedBy("result", signal);
-    const { code, message, sample, position } = error as NativeFault;
-    if (code !== "ERR_RESULT") throw error;
-    throw new ResultError(`${options.path.join(".")}: ${message}`, {
-      ...(sample !== undefined && { sample }),
-      ...(position !== undefined && { position }),
-    });
+    throw signal?.aborted ? stoppedBy("result", signal) : error;
   } finally {
     signal?.removeEventListener("abort", stop);
     if (open) wire.cancel(id);
@@ -104,11 +100,21 @@ async function pushAll(
   }
 }
 
+function typed(fault: NativeFault, path: readonly string[]): unknown {
+  const { code, message, sample, position, reason } = fault;
+  if (code !== "ERR_RESULT") return fault;
+  return new ResultError(`${path.join(".")}: ${message}`, {
+    ...(sample !== undefined && { sample }),
+    ...(position !== undefined && { position }),
+    garbled: reason === "garbled",
+  });
+}
+
 function parse(rest: string): unknown {
   try {
     return JSON.parse(rest);
   } catch (cause) {
-    const got = rest.trim() === "" ? "nothing" : `text that does not parse`;
-    throw new ResultError(`expected JSON, got ${got}`, {}, cause);
+    const got = rest.trim() === "" ? "nothing" : "text that does not parse";
+    throw new ResultError(`expected JSON, got ${got}`, { garbled: true }, cause);
   }
 }
