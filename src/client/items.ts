@@ -53,7 +53,7 @@ export class ItemWriter {
     const cut = this.#cut(row);
     const values = dtype === "bfloat16" ? (cut as Uint16Array) : await numberValues(cut, place);
     // Where rows are cut, they have been written in full before.
-    const checked = this.shortens ? {} : { runs, elsewhere: IGNORED };
+    const checked = this.shortens ? {} : { runs, outside: IGNORED };
     this.#builder.row({ values, rule: "number", ...checked, ...place });
   }
 

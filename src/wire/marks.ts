@@ -1,8 +1,5 @@
 // Places in a text, noted while it is put together and found once it is written.
-import { Turns } from "./turns.ts";
-
-/** Marks that are placed between two looks at the clock. */
-const PIECE = 1024;
+import { Pace } from "../pace.ts";
 
 /** Marks, each so many characters behind the end of a row. */
 export class Marks {
@@ -22,7 +19,7 @@ export class Marks {
    * @param endOf Where so many rows end.
    */
   async places(textBehind: (rows: number) => string, endOf: (rows: number) => number): Promise<Float64Array> {
-    const turns = new Turns();
+    const pace = new Pace();
     const places = new Float64Array(this.#rows.length);
     let character = 0;
     for (let i = 0; i < places.length; i++) {
@@ -33,7 +30,7 @@ export class Marks {
       character = this.#characters[i]!;
       const start = same ? places[i - 1]! : endOf(rows);
       places[i] = start + Buffer.byteLength(textBehind(rows).slice(from, character));
-      if (i % PIECE === PIECE - 1 && turns.over) await turns.next();
+      if (pace.due(1)) await pace.rest();
     }
     return places;
   }

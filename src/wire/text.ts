@@ -1,10 +1,10 @@
 // Long JSON texts made of fixed texts and rows of numbers, written natively into a list of buffers.
+import { Pace, PIECE } from "../pace.ts";
 import { type NativeWire, type NativeWritten, nativeWire } from "./binding.ts";
 import { BlockPool } from "./blocks.ts";
 import { type NativeFault, stoppedBy } from "./errors.ts";
 import { Marks } from "./marks.ts";
 import { refusal, type TextRow } from "./rows.ts";
-import { Turns } from "./turns.ts";
 
 export type { TextRow } from "./rows.ts";
 
@@ -106,7 +106,7 @@ export class TextBuilder {
     writes: Write[],
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    const turns = new Turns();
+    const pace = new Pace();
     const rows = this.#rows;
     let failed = false;
     for (let first = 0; first === 0 || first < rows.length; first += GROUP_ROWS) {
@@ -120,7 +120,7 @@ export class TextBuilder {
       // New memory takes its time.
       for (const size of sizes) {
         own.push(pool.take(size));
-        if (turns.over) await turns.next();
+        if (pace.due(PIECE)) await pace.rest();
       }
       blocks.push(...own);
       const small = rows.length <= GROUP_ROWS && sum(sizes) <= INLINE_BYTES;

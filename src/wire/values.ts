@@ -1,6 +1,6 @@
 // Rows as callers hold them, as arrays that can be written natively. What is no typed array is copied, once.
 import { describe, InputError } from "../errors.ts";
-import { Turns } from "./turns.ts";
+import { Pace, PIECE } from "../pace.ts";
 
 /** Where a row stands, for error messages. */
 export interface Place {
@@ -8,8 +8,6 @@ export interface Place {
   readonly sample: number;
 }
 
-/** Values that are copied between two looks at the clock. */
-const PIECE = 16_384;
 const LARGEST_INT64 = 2n ** 63n - 1n;
 
 function refuse({ path, sample }: Place, position: number, expected: string, value: unknown): never {
@@ -21,10 +19,10 @@ const memory = (bytes: number) => Buffer.allocUnsafeSlow(bytes).buffer as ArrayB
 
 /** Calls `copy` for pieces of a row, until it gives false. */
 async function inPieces(length: number, copy: (begin: number, end: number) => boolean): Promise<boolean> {
-  const turns = new Turns();
+  const pace = new Pace();
   for (let begin = 0; begin < length; begin += PIECE) {
     if (!copy(begin, Math.min(length, begin + PIECE))) return false;
-    if (turns.over) await turns.next();
+    if (pace.due(PIECE)) await pace.rest();
   }
   return true;
 }

@@ -145,7 +145,8 @@ describe("gradients", () => {
   ])("refuse bfloat16 bits %d", async (bits, text) => {
     const rows = [new Uint16Array(3), new Uint16Array([bits, 0])];
     const error = await custom({ dtype: "bfloat16", rows: 2, row: (i: number) => rows[i] });
-    expect(error.message).toBe(`gradients[1], sample 1, position 0: expected a finite number, got ${text}`);
+    const problem = `expected a finite number within float32's range, got ${text}`;
+    expect(error.message).toBe(`gradients[1], sample 1, position 0: ${problem}`);
   });
 
   test.each([

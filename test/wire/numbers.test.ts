@@ -47,12 +47,19 @@ function parse(text: string): Decimal {
   };
 }
 
-/** Whether low < decimal < high, where the bounds are times 2^150. */
-function inside({ digits, power }: Decimal, low: bigint, high: bigint): boolean {
+/** Numbers that lie between two bounds, given times 2^150; the bounds themselves are among them or not. */
+interface Interval {
+  readonly low: bigint;
+  readonly high: bigint;
+  readonly closed: boolean;
+}
+
+function inside({ digits, power }: Decimal, { low, high, closed }: Interval): boolean {
   const ten = 10n ** BigInt(Math.abs(power));
   const value = power >= 0 ? (digits * ten) << 150n : digits << 150n;
   const unit = power >= 0 ? 1n : ten;
-  return low * unit < value && value < high * unit;
+  const within = low * unit < value && value < high * unit;
+  return within || (closed && (value === low * unit || value === high * unit));
 }
 
 /** The two decimals with `count` digits around a value that is given times 2^150. */
@@ -63,14 +70,14 @@ function neighbours(value: bigint, approximate: number, count: number): Decimal[
   return [digits, digits + 1n].map((d) => ({ digits: d, power }));
 }
 
-function expectShortest(text: string, value: number, low: bigint, high: bigint): void {
+function expectShortest(text: string, value: number, interval: Interval): void {
   const decimal = parse(text);
-  expect(inside(decimal, low, high), `${text} reads back`).toBe(true);
+  expect(inside(decimal, interval), `${text} reads back`).toBe(true);
   const shorter = decimal.digits.toString().length - 1;
   if (shorter === 0) return;
   const rivals = neighbours(scaled(bitsOf(value)), value, shorter);
   expect(
-    rivals.some((rival) => inside(rival, low, high)),
+    rivals.some((rival) => inside(rival, interval)),
     `${text} is shortest`,
   ).toBe(false);
 }
@@ -88,7 +95,9 @@ describe("float32", () => {
       expect(JSON.parse(text)).toBe(Number(text));
       const above = pattern === 0x7f7fffff ? 1n << 278n : scaled(pattern + 1);
       const low = (scaled(pattern - 1) + scaled(pattern)) / 2n;
-      expectShortest(text, value, low, (scaled(pattern) + above) / 2n);
+      const high = (scaled(pattern) + above) / 2n;
+      // Ties go to even ones.
+      expectShortest(text, value, { low, high, closed: pattern % 2 === 0 });
     }
   }
 
@@ -133,7 +142,8 @@ test("every bfloat16", async () => {
   for (let pattern = 1; pattern < 0x7f80; pattern++) {
     const wide = pattern * 0x10000;
     const text = texts[pattern]!;
-    expectShortest(text, floatOf(wide), scaled(wide - 0x8000), scaled(wide + 0x8000));
+    const interval = { low: scaled(wide - 0x8000), high: scaled(wide + 0x8000), closed: false };
+    expectShortest(text, floatOf(wide), interval);
     // Read as a float32 first: still strictly nearer to this bfloat16 than to any other.
     const asFloat = bitsOf(Number(text));
     expect(asFloat > wide - 0x8000 && asFloat < wide + 0x8000, text).toBe(true);
