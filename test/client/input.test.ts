@@ -143,10 +143,10 @@ describe("gradients", () => {
     [0xff80, "-Infinity"],
     [0x7fc0, "NaN"],
   ])("refuse bfloat16 bits %d", async (bits, text) => {
-    const rows = [new Uint16Array(3), new Uint16Array([bits, 0])];
+    const rows = [new Uint16Array(3), new Uint16Array([0, bits])];
     const error = await custom({ dtype: "bfloat16", rows: 2, row: (i: number) => rows[i] });
     const problem = `expected a finite number within float32's range, got ${text}`;
-    expect(error.message).toBe(`gradients[1], sample 1, position 0: ${problem}`);
+    expect(error.message).toBe(`gradients[1], sample 1, position 1: ${problem}`);
   });
 
   test.each([
