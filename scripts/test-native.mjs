@@ -15,15 +15,6 @@ import { requireTools } from "./setup/tools.mjs";
 
 const CORPUS = path.join(ROOT, "native/test/fuzz/corpus");
 
-await command("test:native", async () => {
-  const libtorch = await setUp(ROOT, ["packages", "libtorch"]);
-  if (!libtorch) throw new SetupFailure("internal: set-up found no libtorch");
-  requireTools({ build: true, fetch: false });
-  const fuzz = process.argv.indexOf("--fuzz") + 1;
-  const status = fuzz > 0 ? await runFuzz(libtorch, process.argv[fuzz] ?? "300") : await runTests(libtorch);
-  if (status !== 0) throw new SetupFailure("the C++ tests failed: their messages are above");
-});
-
 /** @typedef {import("./setup/libtorch.mjs").Libtorch} Libtorch */
 
 /** @param {Libtorch} libtorch */
@@ -74,3 +65,12 @@ const build = (libtorch, options) => alone(ROOT, () => buildNative(ROOT, libtorc
 
 /** @param {string} folder @param {string} program @param {string[]} args */
 const run = (folder, program, args) => spawnSync(program, args, { cwd: folder, stdio: "inherit" }).status;
+
+await command("test:native", async () => {
+  const libtorch = await setUp(ROOT, ["packages", "libtorch"]);
+  if (!libtorch) throw new SetupFailure("internal: set-up found no libtorch");
+  requireTools({ build: true, fetch: false });
+  const fuzz = process.argv.indexOf("--fuzz") + 1;
+  const status = fuzz > 0 ? await runFuzz(libtorch, process.argv[fuzz] ?? "300") : await runTests(libtorch);
+  if (status !== 0) throw new SetupFailure("the C++ tests failed: their messages are above");
+});

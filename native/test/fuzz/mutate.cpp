@@ -41,7 +41,9 @@ void run() {
 
 std::vector<std::string> read_corpus(const char* folder) {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files.push_back(entry);
+  }
   std::sort(files.begin(), files.end());
   std::vector<std::string> corpus;
   for (const auto& file : files) {
