@@ -255,14 +255,16 @@ describe("a fault", () => {
 
   it("gives the memory back when nothing is written to it any more", async () => {
     const text = new TextBuilder();
-    text.row({ values: new Float32Array(17_000 * 200 + 3000).fill(0.5), rule: "number", ...at });
+    // The last piece's block is as large as those of the next texts.
+    const values = new Float32Array(200 * 17_474 + 3000).fill(0.5);
+    text.row({ values, rule: "number", ...at });
     for (let i = 0; i < 1023; i++) text.row({ values: Float32Array.of(), rule: "number", ...at });
     // What no caller can do: the native side refuses the second group while the first is being written.
     text.row({ values: Int32Array.of(1), rule: "number", ...at });
     await expect(text.write()).rejects.toMatchObject({ code: "ERR_REQUEST" });
     const next = await Promise.all(
-      [1000, 2000, 3000, 4000].map((length) =>
-        builder({ values: new Float32Array(length).fill(0.25), rule: "number" }).write(),
+      Array.from({ length: 50 }, () =>
+        builder({ values: new Float32Array(3000).fill(0.25), rule: "number" }).write(),
       ),
     );
     const before = next.map(joined);
@@ -311,8 +313,11 @@ describe("memory for texts", () => {
     expect(pool.take(1001)).not.toBe(block);
     expect(pool.take(400)).not.toBe(block);
     expect(pool.take(900)).toBe(block);
-    pool.give([new ArrayBuffer(2000), new ArrayBuffer(2000)]);
+    const [older, newer] = [new ArrayBuffer(2000), new ArrayBuffer(2000)];
+    pool.give([older, newer, new ArrayBuffer(4000)]);
     expect(pool.bytes).toBe(2000);
+    expect(pool.take(2000)).toBe(newer);
+    expect(pool.bytes).toBe(0);
   });
 
   it("is written again by the next text after a release", async () => {
@@ -320,8 +325,11 @@ describe("memory for texts", () => {
     const first = await text();
     const buffers = first.chunks.map(({ buffer }) => buffer);
     first.release();
-    first.release();
     const second = await text();
     expect(second.chunks.every(({ buffer }) => buffers.includes(buffer))).toBe(true);
+    // Its memory is the second's now.
+    first.release();
+    const third = await text();
+    expect(third.chunks.some(({ buffer }) => buffers.includes(buffer))).toBe(false);
   });
 });
