@@ -1,7 +1,7 @@
 // The two formats in which samples travel, and the choice between them.
 
 import { describe, InputError, type TokengradError } from "../errors.ts";
-import type { Place } from "../wire/values.ts";
+import type { Place } from "../wire/rows.ts";
 import type { ApiError } from "./api-errors.ts";
 import { json } from "./body.ts";
 import type { Gradients } from "./gradients.ts";
@@ -104,7 +104,7 @@ function writeRow(writer: ItemWriter, sample: Sample, index: number, name: Numbe
     : writer.numbers(row, place(index, name));
 }
 
-const place = (sample: number, name: string): Place => ({ path: `samples[${sample}].${name}`, sample });
+const place = (sample: number, name: string): Place => ({ path: `samples[*].${name}`, sample });
 
 /** Appends the gradients of one sample, the same in both formats; outside of `runs` they are 0. */
 export async function writeGradient(
@@ -115,7 +115,7 @@ export async function writeGradient(
   runs: Uint32Array,
 ): Promise<void> {
   writer.text('{"data":');
-  await writer.gradients(row, dtype, runs, { path: `gradients[${sample}]`, sample });
+  await writer.gradients(row, dtype, runs, { path: "gradients[*]", sample });
   writer.text(`,"dtype":"D_TYPE_${dtype.toUpperCase()}"}`);
 }
 

@@ -1,7 +1,8 @@
 // Writes the items of a body's lists: fixed texts, and rows of tokens and numbers, every value of which is checked.
 import { Pace } from "../pace.ts";
+import type { Place } from "../wire/rows.ts";
 import { TextBuilder } from "../wire/text.ts";
-import { idValues, numberValues, type Place } from "../wire/values.ts";
+import { idValues, numberValues } from "../wire/values.ts";
 import type { Items } from "./body.ts";
 import type { Range } from "./chunks.ts";
 import type { NumberRow, TokenRow } from "./sample.ts";
@@ -32,15 +33,15 @@ export class ItemWriter {
   /** Ids beyond 2^53 - 1 are written as strings where the field allows it, since many readers hold numbers as doubles. */
   async tokens(row: TokenRow, place: Place, largeIds: "as strings" | "as numbers"): Promise<void> {
     const values = await idValues(this.#cut(row), place);
-    this.#builder.row({ values, rule: largeIds === "as strings" ? "quotedId" : "id", ...place });
+    await this.#builder.row({ values, rule: largeIds === "as strings" ? "quotedId" : "id", ...place });
   }
 
   async weights(row: NumberRow, place: Place): Promise<void> {
-    this.#builder.row({ values: await numberValues(this.#cut(row), place), rule: "weight", ...place });
+    await this.#builder.row({ values: await numberValues(this.#cut(row), place), rule: "weight", ...place });
   }
 
   async numbers(row: NumberRow, place: Place): Promise<void> {
-    this.#builder.row({ values: await numberValues(this.#cut(row), place), rule: "number", ...place });
+    await this.#builder.row({ values: await numberValues(this.#cut(row), place), rule: "number", ...place });
   }
 
   /** `row` holds numbers, or for `bfloat16` the bits of each; outside of `runs` they must be 0. */
@@ -54,7 +55,7 @@ export class ItemWriter {
     const values = dtype === "bfloat16" ? (cut as Uint16Array) : await numberValues(cut, place);
     // Where rows are cut, they have been written in full before.
     const checked = this.shortens ? {} : { runs, outside: IGNORED };
-    this.#builder.row({ values, rule: "number", ...checked, ...place });
+    await this.#builder.row({ values, rule: "number", ...checked, ...place });
   }
 
   #cut<Row extends ArrayLike<unknown>>(row: Row): Row {
@@ -78,16 +79,19 @@ export async function writeItems(
   signal: AbortSignal,
   longest = Infinity,
 ): Promise<Items> {
-  const builder = new TextBuilder();
+  const builder = new TextBuilder(signal);
   const writer = new ItemWriter(builder, longest);
   const pace = new Pace();
-  for (let index = from; index < to; index++) {
-    if (index > from) builder.text(",");
-    await item(writer, index);
-    builder.mark();
-    if (pace.due(ITEM_ELEMENTS)) await pace.rest();
-    if (signal.aborted) break;
+  try {
+    for (let index = from; index < to && !signal.aborted; index++) {
+      if (index > from) builder.text(",");
+      await item(writer, index);
+      builder.mark();
+      if (pace.due(ITEM_ELEMENTS)) await pace.rest();
+    }
+  } catch (error) {
+    throw await builder.cancel(error);
   }
-  const { chunks, bytes, marks, release } = await builder.write(signal);
+  const { chunks, bytes, marks, release } = await builder.write();
   return { from, chunks, bytes, ends: marks, release };
 }

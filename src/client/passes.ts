@@ -91,7 +91,7 @@ export function samplePass(prompts: readonly TokenRow[], sampling: object): Subm
         name: "model_inputs",
         values: prompts.reduce((sum, { length }) => sum + length, 0),
         write: (writer, index) =>
-          writeModelInput(writer, prompts[index]!, { path: `prompts[${index}]`, sample: index }),
+          writeModelInput(writer, prompts[index]!, { path: "prompts[*]", sample: index }),
       },
     ],
     count: prompts.length,

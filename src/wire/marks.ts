@@ -1,37 +1,50 @@
 // Places in a text, noted while it is put together and found once it is written.
 import { Pace } from "../pace.ts";
+import type { NativeWritten } from "./binding.ts";
 
-/** Marks, each so many characters behind the end of a row. */
+/** Texts up to this length are looked through here: a call of `byteLength` takes longer. */
+const SHORT = 64;
+
+/** Bytes of a text as UTF-8. */
+export function bytesOf(text: string): number {
+  if (text.length > SHORT) return Buffer.byteLength(text);
+  for (let i = 0; i < text.length; i++) {
+    if (text.charCodeAt(i) > 0x7f) return Buffer.byteLength(text);
+  }
+  return text.length;
+}
+
+/** Places, each so many bytes behind the end of a row. */
 export class Marks {
+  readonly #groups: number[] = [];
   readonly #rows: number[] = [];
-  readonly #characters: number[] = [];
+  readonly #bytes: number[] = [];
 
-  /** Notes the place behind `rows` rows and `characters` of the text that follows them. */
-  add(rows: number, characters: number): void {
+  /** Notes the place behind `rows` rows of a group and `bytes` of the text that follows them. */
+  add(group: number, rows: number, bytes: number): void {
+    this.#groups.push(group);
     this.#rows.push(rows);
-    this.#characters.push(characters);
+    this.#bytes.push(bytes);
   }
 
-  /**
-   * The places in bytes from the start of the text.
-   *
-   * @param textBehind The text behind so many rows.
-   * @param endOf Where so many rows end.
-   */
-  async places(textBehind: (rows: number) => string, endOf: (rows: number) => number): Promise<Float64Array> {
+  /** The places in bytes from the start of the text, which the groups make up. */
+  async places(groups: readonly NativeWritten[]): Promise<Float64Array> {
     const pace = new Pace();
     const places = new Float64Array(this.#rows.length);
-    let character = 0;
+    let group = -1;
+    let start = 0;
+    let end = 0;
     for (let i = 0; i < places.length; i++) {
+      while (group < this.#groups[i]!) {
+        start = end;
+        end += sum(groups[++group]!.lengths);
+      }
       const rows = this.#rows[i]!;
-      // Of several marks in one text, each goes on from the one before it.
-      const same = i > 0 && this.#rows[i - 1] === rows;
-      const from = same ? character : 0;
-      character = this.#characters[i]!;
-      const start = same ? places[i - 1]! : endOf(rows);
-      places[i] = start + Buffer.byteLength(textBehind(rows).slice(from, character));
+      places[i] = start + (rows === 0 ? 0 : groups[group]!.rowEnds[rows - 1]!) + this.#bytes[i]!;
       if (pace.due(1)) await pace.rest();
     }
     return places;
   }
 }
+
+export const sum = (numbers: readonly number[]) => numbers.reduce((all, number) => all + number, 0);

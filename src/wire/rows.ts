@@ -2,11 +2,15 @@
 import { describe, InputError } from "../errors.ts";
 import type { NativeRow } from "./binding.ts";
 
-/** A row, and where it stands for error messages. */
-export interface TextRow extends NativeRow {
-  /** As in `samples[3].weights`. */
+/** Where a row stands, for error messages. */
+export interface Place {
+  /** As in `samples[*].weights`, where the star stands for the sample. */
   readonly path: string;
   readonly sample: number;
+}
+
+/** A row, and where it stands. */
+export interface TextRow extends NativeRow, Place {
   /** What to expect outside of the runs, and why, where others than `0` are refused. Default `0 outside of the runs`. */
   readonly outside?: string;
 }
@@ -20,11 +24,22 @@ const EXPECTED = {
 
 /** The error for the value of a position that cannot be written. */
 export function refusal(row: TextRow, position: number): InputError {
-  const { path, sample, rule, values, runs, length, outside = "0 outside of the runs" } = row;
+  const { rule, values, runs, length, outside = "0 outside of the runs" } = row;
   const inRuns = runs && packedIndex(runs, position);
   const value = valueAt(values, length === undefined ? position : inRuns!);
   const expected = runs !== undefined && inRuns === undefined ? outside : EXPECTED[rule];
-  return new InputError(path, `expected ${expected}, got ${describe(value)}`, { sample, position });
+  return wrongValue(row, position, expected, value);
+}
+
+/** The error for a value that is not what was expected. */
+export function wrongValue(
+  { path, sample }: Place,
+  position: number,
+  expected: string,
+  value: unknown,
+): InputError {
+  const problem = `expected ${expected}, got ${describe(value)}`;
+  return new InputError(path.replace("*", String(sample)), problem, { sample, position });
 }
 
 /** The place of a position's value among those of the runs; none outside of them. */

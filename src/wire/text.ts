@@ -1,9 +1,10 @@
 // Long JSON texts made of fixed texts and rows of numbers, written natively into a list of buffers.
+import { AbortError, InputError } from "../errors.ts";
 import { Pace, PIECE } from "../pace.ts";
-import { type NativeWire, type NativeWritten, nativeWire } from "./binding.ts";
+import { type NativeWritten, nativeWire } from "./binding.ts";
 import { BlockPool } from "./blocks.ts";
 import { type NativeFault, stoppedBy } from "./errors.ts";
-import { Marks } from "./marks.ts";
+import { bytesOf, Marks, sum } from "./marks.ts";
 import { refusal, type TextRow } from "./rows.ts";
 
 export type { TextRow } from "./rows.ts";
@@ -21,151 +22,148 @@ export interface WrittenText {
 
 /** Bytes that are written where the call is made: some hundred microseconds' worth. */
 const INLINE_BYTES = 64 * 1024;
-/** Rows that are handed over at once: less than a millisecond's worth. */
-const GROUP_ROWS = 1024;
+/** Rows, and values of rows, that are handed over at once: less than a millisecond's worth. */
+const GROUP_ROWS = 512;
+const GROUP_VALUES = 512 * 1024;
 
 const pool = new BlockPool();
 
-/** A group of rows that is being written. */
-interface Write {
+/** Rows that are being written. */
+interface Group {
   readonly id: number;
-  /** Its first row. */
-  readonly first: number;
+  readonly rows: readonly TextRow[];
   readonly written: Promise<NativeWritten>;
 }
 
 /**
- * A text under construction: `text` and `row` append to it, `mark` notes how far it is, `write` gives it. Rows are read
- * when the text is written, and must not change until then. Values are written as the shortest decimals that read back to
- * the same float32 or bfloat16.
+ * A text under construction: `text` and `row` append to it, `mark` notes how far it is, `write` gives it. Threads write
+ * the first rows while the next ones are appended; rows must not change until the text is there. Values are written as the
+ * shortest decimals that read back to the same float32 or bfloat16.
  */
 export class TextBuilder {
-  readonly #texts: string[] = [];
-  readonly #rows: TextRow[] = [];
+  readonly #wire = nativeWire();
+  readonly #signal: AbortSignal | undefined;
+  readonly #groups: Group[] = [];
+  readonly #blocks: ArrayBuffer[] = [];
   readonly #marks = new Marks();
+  readonly #pace = new Pace();
+  /** What is not handed over: rows, each with the text before it, and the text behind the last one. */
+  #texts: string[] = [];
+  #rows: TextRow[] = [];
+  #values = 0;
   #tail = "";
+  #tailBytes = 0;
+  #failed = false;
+
+  /** A text that is begun must come to its end by `write` or `cancel`. */
+  constructor(signal?: AbortSignal) {
+    this.#signal = signal;
+    signal?.addEventListener("abort", this.#stop);
+  }
 
   /** Appends text as it is. */
   text(text: string): void {
     this.#tail += text;
+    this.#tailBytes += bytesOf(text);
   }
 
-  /** Appends a row as a JSON array. */
-  row(row: TextRow): void {
+  /** Appends a row as a JSON array. The next part may be appended when the promise has settled. */
+  async row(row: TextRow): Promise<void> {
     this.#texts.push(this.#tail);
     this.#rows.push(row);
+    this.#values += row.values.length;
     this.#tail = "";
+    this.#tailBytes = 0;
+    if (this.#rows.length >= GROUP_ROWS || this.#values >= GROUP_VALUES) await this.#handOver("");
   }
 
   /** Notes the place that the text has reached, for `WrittenText.marks`. */
   mark(): void {
-    this.#marks.add(this.#rows.length, this.#tail.length);
+    this.#marks.add(this.#groups.length, this.#rows.length, this.#tailBytes);
   }
 
   /**
-   * Writes the text; a large one on threads of its own.
+   * The whole text.
    *
    * @throws {InputError} naming sample and position of the first value that cannot be written.
    * @throws {AbortError} once the signal has fired and nothing is being written any more.
    */
-  async write(signal?: AbortSignal): Promise<WrittenText> {
-    if (signal?.aborted) throw stoppedBy("body", signal);
-    const wire = nativeWire();
-    const blocks: ArrayBuffer[] = [];
-    const writes: Write[] = [];
-    const stop = () => {
-      for (const { id } of writes) wire.cancel(id);
-    };
-    signal?.addEventListener("abort", stop);
+  async write(): Promise<WrittenText> {
     try {
-      await this.#start(wire, blocks, writes, signal);
-      const groups = await this.#finish(writes, signal);
+      await this.#handOver(this.#tail);
+      const groups = await this.#written();
       const lengths = groups.flatMap((group) => group.lengths);
+      const blocks = this.#blocks;
       const chunks = blocks.map((block, i) => Buffer.from(block, 0, lengths[i]!));
       return {
         chunks: chunks.filter(({ length }) => length > 0),
         bytes: sum(lengths),
-        marks: await this.#places(groups),
+        marks: await this.#marks.places(groups),
         release: () => pool.give(blocks.splice(0)),
       };
     } catch (error) {
-      // Threads may still be writing to the blocks.
-      stop();
-      await Promise.allSettled(writes.map(({ written }) => written));
-      pool.give(blocks);
-      throw error;
+      throw await this.cancel(error);
     } finally {
-      signal?.removeEventListener("abort", stop);
+      this.#signal?.removeEventListener("abort", this.#stop);
     }
   }
 
-  /** Hands the rows over, in groups, with the blocks to write them to. */
-  async #start(
-    wire: NativeWire,
-    blocks: ArrayBuffer[],
-    writes: Write[],
-    signal: AbortSignal | undefined,
-  ): Promise<void> {
-    const pace = new Pace();
+  /** Gives the text up, for an error behind what was appended. Settles with the first error of the text, or that one. */
+  async cancel(error: unknown): Promise<unknown> {
+    const first = this.#written().then(
+      () => error,
+      // Others than these come of the end itself.
+      (earlier) => (earlier instanceof InputError || earlier instanceof AbortError ? earlier : error),
+    );
+    this.#stop();
+    await first;
+    this.#signal?.removeEventListener("abort", this.#stop);
+    pool.give(this.#blocks.splice(0));
+    return first;
+  }
+
+  readonly #stop = () => {
+    for (const { id } of this.#groups) this.#wire.cancel(id);
+  };
+
+  /** Hands the rows over, with the blocks to write them to. */
+  async #handOver(end: string): Promise<void> {
     const rows = this.#rows;
-    let failed = false;
-    for (let first = 0; first === 0 || first < rows.length; first += GROUP_ROWS) {
-      // Behind a fault nothing need be written.
-      if (failed || signal?.aborted) return;
-      const group = rows.slice(first, first + GROUP_ROWS);
-      const last = first + group.length === rows.length ? this.#tail : "";
-      const texts = [...this.#texts.slice(first, first + group.length), last];
-      const { id, sizes } = wire.plan(texts, group);
-      const own: ArrayBuffer[] = [];
-      // New memory takes its time.
-      for (const size of sizes) {
-        own.push(pool.take(size));
-        if (pace.due(PIECE)) await pace.rest();
-      }
-      blocks.push(...own);
-      const small = rows.length <= GROUP_ROWS && sum(sizes) <= INLINE_BYTES;
-      const written = small ? inPromise(() => wire.writeNow(id, own)) : wire.write(id, own);
-      // Which fault is the first can be told when all have settled.
-      written.catch(() => {
-        failed = true;
-      });
-      writes.push({ id, first, written });
+    const texts = [...this.#texts, end];
+    this.#rows = [];
+    this.#texts = [];
+    this.#values = 0;
+    // Behind a fault nothing need be written.
+    if (this.#failed || this.#signal?.aborted) return;
+    const { id, sizes } = this.#wire.plan(texts, rows);
+    const blocks: ArrayBuffer[] = [];
+    // New memory takes its time.
+    for (const size of sizes) {
+      blocks.push(pool.take(size));
+      if (this.#pace.due(PIECE)) await this.#pace.rest();
     }
+    this.#blocks.push(...blocks);
+    const small = this.#groups.length === 0 && sum(sizes) <= INLINE_BYTES;
+    const written = small ? inPromise(() => this.#wire.writeNow(id, blocks)) : this.#wire.write(id, blocks);
+    // Which fault is the first can be told when all have settled.
+    written.catch(() => {
+      this.#failed = true;
+    });
+    this.#groups.push({ id, rows, written });
   }
 
   /** The groups, once nothing is being written any more. */
-  async #finish(writes: readonly Write[], signal: AbortSignal | undefined): Promise<NativeWritten[]> {
-    const settled = await Promise.allSettled(writes.map(({ written }) => written));
-    if (signal?.aborted) throw stoppedBy("body", signal);
+  async #written(): Promise<NativeWritten[]> {
+    const settled = await Promise.allSettled(this.#groups.map(({ written }) => written));
+    if (this.#signal?.aborted) throw stoppedBy("body", this.#signal);
     return settled.map((result, i) => {
       if (result.status === "fulfilled") return result.value;
-      throw this.#typed(result.reason as NativeFault, writes[i]!.first);
+      const fault = result.reason as NativeFault;
+      if (fault.code !== "ERR_VALUE") throw fault;
+      throw refusal(this.#groups[i]!.rows[fault.row!]!, fault.position!);
     });
-  }
-
-  /** Where the marks lie in the groups' text. */
-  #places(groups: readonly NativeWritten[]): Promise<Float64Array> {
-    let end = 0;
-    const starts = groups.map(({ lengths }) => {
-      const start = end;
-      end += sum(lengths);
-      return start;
-    });
-    const endOf = (rows: number) => {
-      if (rows === 0) return 0;
-      const group = Math.floor((rows - 1) / GROUP_ROWS);
-      return starts[group]! + groups[group]!.rowEnds[rows - 1 - group * GROUP_ROWS]!;
-    };
-    return this.#marks.places((rows) => this.#texts[rows] ?? this.#tail, endOf);
-  }
-
-  #typed(fault: NativeFault, first: number): unknown {
-    if (fault.code !== "ERR_VALUE") return fault;
-    return refusal(this.#rows[first + fault.row!]!, fault.position!);
   }
 }
-
-const sum = (numbers: readonly number[]) => numbers.reduce((all, number) => all + number, 0);
 
 /** What `work` gives or throws. */
 const inPromise = async <T>(work: () => T): Promise<T> => work();

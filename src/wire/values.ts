@@ -1,18 +1,8 @@
 // Rows as callers hold them, as arrays that can be written natively. What is no typed array is copied, once.
-import { describe, InputError } from "../errors.ts";
 import { Pace, PIECE } from "../pace.ts";
-
-/** Where a row stands, for error messages. */
-export interface Place {
-  readonly path: string;
-  readonly sample: number;
-}
+import { type Place, wrongValue } from "./rows.ts";
 
 const LARGEST_INT64 = 2n ** 63n - 1n;
-
-function refuse({ path, sample }: Place, position: number, expected: string, value: unknown): never {
-  throw new InputError(path, `expected ${expected}, got ${describe(value)}`, { sample, position });
-}
 
 /** Memory that will be written whole: clearing that of a long row takes a turn too long. */
 const memory = (bytes: number) => Buffer.allocUnsafeSlow(bytes).buffer as ArrayBuffer;
@@ -56,12 +46,12 @@ function exactId(id: unknown, place: Place, position: number): bigint {
   if (typeof id === "number") {
     if (Number.isSafeInteger(id) && id >= 0) return BigInt(id);
     const expected = "an integer from 0 to 2^53 - 1 (larger ids as BigInt or decimal string)";
-    return refuse(place, position, expected, id);
+    throw wrongValue(place, position, expected, id);
   }
   const exact =
     typeof id === "bigint" ? id : typeof id === "string" && /^\d{1,19}$/.test(id) ? BigInt(id) : -1n;
   if (exact >= 0n && exact <= LARGEST_INT64) return exact;
-  return refuse(place, position, "an integer from 0 to 2^63 - 1", id);
+  throw wrongValue(place, position, "an integer from 0 to 2^63 - 1", id);
 }
 
 /**
@@ -78,7 +68,7 @@ export async function numberValues(
   await inPieces(row.length, (begin, end) => {
     for (let i = begin; i < end; i++) {
       const value = row[i];
-      if (typeof value !== "number") refuse(place, i, "a number", value);
+      if (typeof value !== "number") throw wrongValue(place, i, "a number", value);
       values[i] = value;
     }
     return true;

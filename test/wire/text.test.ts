@@ -1,21 +1,25 @@
 // Texts written through the addon: every kind of row, faults, signals, the event loop.
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { AbortError, InputError } from "../../src/errors.ts";
 import { BlockPool } from "../../src/wire/blocks.ts";
-import { TextBuilder, type TextRow } from "../../src/wire/text.ts";
+import { TextBuilder, type TextRow, type WrittenText } from "../../src/wire/text.ts";
 import { lateness } from "../helpers.ts";
 import { joined, viewsOf } from "./helpers.ts";
 
 const at = { path: "samples[2].row", sample: 2 };
 
-function builder(...rows: Omit<TextRow, "path" | "sample">[]): TextBuilder {
-  const text = new TextBuilder();
+/** The text of a JSON array of rows. */
+async function write(
+  rows: readonly Omit<TextRow, "path" | "sample">[],
+  signal?: AbortSignal,
+): Promise<WrittenText> {
+  const text = new TextBuilder(signal);
   for (const [index, row] of rows.entries()) {
     text.text(index === 0 ? "[" : ",");
-    text.row({ ...row, ...at });
+    await text.row({ ...row, ...at });
   }
   text.text("]");
-  return text;
+  return text.write();
 }
 
 /** A bfloat16's bits, of a float32 that is one. */
@@ -25,18 +29,18 @@ describe("a text", () => {
   it("holds rows of every kind between its texts", async () => {
     const text = new TextBuilder();
     text.text('{"é":');
-    text.row({ values: Float32Array.of(0.1, -0, 1e-3), rule: "number", ...at });
+    await text.row({ values: Float32Array.of(0.1, -0, 1e-3), rule: "number", ...at });
     text.text(',"b":');
     text.text("");
-    text.row({ values: Float64Array.of(0.1, 1), rule: "weight", ...at });
+    await text.row({ values: Float64Array.of(0.1, 1), rule: "weight", ...at });
     text.text(',"c":');
-    text.row({ values: Uint16Array.of(0x3dcd, 0), rule: "number", ...at });
+    await text.row({ values: Uint16Array.of(0x3dcd, 0), rule: "number", ...at });
     text.text(',"d":');
-    text.row({ values: Int32Array.of(0, 2147483647), rule: "id", ...at });
+    await text.row({ values: Int32Array.of(0, 2147483647), rule: "id", ...at });
     text.text(',"e":');
-    text.row({ values: BigInt64Array.of(1n, 2n ** 53n, 2n ** 63n - 1n), rule: "quotedId", ...at });
+    await text.row({ values: BigInt64Array.of(1n, 2n ** 53n, 2n ** 63n - 1n), rule: "quotedId", ...at });
     text.text(',"f":');
-    text.row({ values: new Float32Array(0), rule: "number", ...at });
+    await text.row({ values: new Float32Array(0), rule: "number", ...at });
     text.text("}");
     const written = await text.write();
     const expected =
@@ -48,14 +52,14 @@ describe("a text", () => {
 
   it("has zeros outside of a row's runs", async () => {
     const row = { values: Float32Array.of(1.5, -2, 3), rule: "number" as const };
-    const text = builder({ ...row, runs: Uint32Array.of(1, 2, 5, 1), length: 7 });
-    expect(joined(await text.write())).toBe("[[0,1.5,-2,0,0,3,0]]");
+    const text = await write([{ ...row, runs: Uint32Array.of(1, 2, 5, 1), length: 7 }]);
+    expect(joined(text)).toBe("[[0,1.5,-2,0,0,3,0]]");
   });
 
   it("has zeros outside of a full row's runs", async () => {
     const row = { values: Float32Array.of(0, 1.5, -2, -0, 0, 3, 0), rule: "number" as const };
-    const text = builder({ ...row, runs: Uint32Array.of(1, 2, 5, 1) });
-    expect(joined(await text.write())).toBe("[[0,1.5,-2,0,0,3,0]]");
+    const text = await write([{ ...row, runs: Uint32Array.of(1, 2, 5, 1) }]);
+    expect(joined(text)).toBe("[[0,1.5,-2,0,0,3,0]]");
   });
 
   it("may be empty", async () => {
@@ -69,7 +73,10 @@ describe("a text", () => {
       () => (Math.random() - 0.5) * 2 ** (40 * Math.random() - 30),
     );
     const halves = Uint16Array.from(values, bitsOf);
-    const written = await builder({ values, rule: "number" }, { values: halves, rule: "number" }).write();
+    const written = await write([
+      { values, rule: "number" },
+      { values: halves, rule: "number" },
+    ]);
     expect(written.chunks.length).toBeGreaterThan(8);
     const [floats, bfloats] = JSON.parse(joined(written)) as number[][];
     expect(Float32Array.from(floats!)).toEqual(values);
@@ -81,11 +88,11 @@ describe("a text", () => {
 
 it("of many rows keeps their order, and names the right one", async () => {
   const rows = Array.from({ length: 3000 }, (_, i) => ({ values: Int32Array.of(i), rule: "id" as const }));
-  expect(JSON.parse(joined(await builder(...rows).write()))).toEqual(rows.map((_, i) => [i]));
-  const text = new TextBuilder();
-  for (const [sample, row] of rows.entries()) text.row({ ...row, path: `rows[${sample}]`, sample });
+  expect(JSON.parse(joined(await write(rows)))).toEqual(rows.map((_, i) => [i]));
   rows[2500]!.values[0] = -1;
   rows[2900]!.values[0] = -1;
+  const text = new TextBuilder();
+  for (const [sample, row] of rows.entries()) await text.row({ ...row, path: "rows[*]", sample });
   await expect(text.write()).rejects.toMatchObject({ path: "rows[2500]", sample: 2500, position: 0 });
 });
 
@@ -96,14 +103,14 @@ describe("marks", () => {
     text.text('{"é":');
     text.mark();
     text.mark();
-    text.row({ values: Int32Array.of(1, 2), rule: "id", ...at });
+    await text.row({ values: Int32Array.of(1, 2), rule: "id", ...at });
     text.mark();
     text.text("€");
     text.text("😀");
     text.mark();
     text.text("-é");
     text.mark();
-    text.row({ values: new Int32Array(0), rule: "id", ...at });
+    await text.row({ values: new Int32Array(0), rule: "id", ...at });
     text.text("}");
     text.mark();
     const written = await text.write();
@@ -140,11 +147,11 @@ describe("marks", () => {
       text.text(i === 0 ? "" : ",");
       text.mark();
       text.text('{"ids":');
-      text.row({ values: ids, rule: "id", ...at });
+      await text.row({ values: ids, rule: "id", ...at });
       text.text(',"weights":');
-      text.row({ values: weights, rule: "weight", ...at });
+      await text.row({ values: weights, rule: "weight", ...at });
       text.text(',"gradients":');
-      text.row({ values: gradients, rule: "number", ...at });
+      await text.row({ values: gradients, rule: "number", ...at });
       text.text("}");
       text.mark();
     }
@@ -188,9 +195,7 @@ describe("a value that cannot be written", () => {
       "-1152921504606846976n",
     ],
   ] as const)("is named: %s", async (_, row, got) => {
-    const error = await builder({ values: Float32Array.of(1), rule: "number" }, row)
-      .write()
-      .catch((e: unknown) => e);
+    const error = await write([{ values: Float32Array.of(1), rule: "number" }, row]).catch((e: unknown) => e);
     expect(error).toBeInstanceOf(InputError);
     expect(error).toMatchObject({ path: at.path, sample: 2, position: 1 });
     expect((error as Error).message).toMatch(new RegExp(`got ${got.replace("+", "\\+")}$`));
@@ -208,11 +213,11 @@ describe("a value that cannot be written", () => {
     const runs = Uint32Array.of(1, 1, 3, 1);
     const outside = "0, since nothing counts here";
     const place = { path: at.path, sample: 2, position: 2 };
-    await expect(builder({ ...row, runs, outside }).write()).rejects.toMatchObject({
+    await expect(write([{ ...row, runs, outside }])).rejects.toMatchObject({
       ...place,
       message: `samples[2].row, sample 2, position 2: expected 0, since nothing counts here, got ${got}`,
     });
-    await expect(builder({ ...row, runs }).write()).rejects.toMatchObject({
+    await expect(write([{ ...row, runs }])).rejects.toMatchObject({
       ...place,
       message: `samples[2].row, sample 2, position 2: expected 0 outside of the runs, got ${got}`,
     });
@@ -221,7 +226,7 @@ describe("a value that cannot be written", () => {
   it("is named within the runs of a full row", async () => {
     const values = Float32Array.of(0, 1, 0, 0, 0, Infinity, 0);
     const runs = Uint32Array.of(1, 2, 5, 1);
-    await expect(builder({ values, rule: "number", runs }).write()).rejects.toMatchObject({
+    await expect(write([{ values, rule: "number", runs }])).rejects.toMatchObject({
       position: 5,
       message: expect.stringContaining("expected a finite number within float32's range, got Infinity"),
     });
@@ -229,8 +234,8 @@ describe("a value that cannot be written", () => {
 
   it("is named by its position in a packed row", async () => {
     const row = { values: Float32Array.of(1, 2, Infinity), rule: "number" as const };
-    const text = builder({ ...row, runs: Uint32Array.of(1, 2, 5, 1), length: 7 });
-    await expect(text.write()).rejects.toMatchObject({
+    const text = write([{ ...row, runs: Uint32Array.of(1, 2, 5, 1), length: 7 }]);
+    await expect(text).rejects.toMatchObject({
       position: 5,
       message: expect.stringContaining("got Infinity"),
     });
@@ -239,7 +244,7 @@ describe("a value that cannot be written", () => {
   it("is the first of several, in a large text too", async () => {
     const values = new Float32Array(500_000).fill(0.1);
     for (const position of [300_000, 300_001, 499_999]) values[position] = Number.NaN;
-    await expect(builder({ values, rule: "number" }).write()).rejects.toMatchObject({ position: 300_000 });
+    await expect(write([{ values, rule: "number" }])).rejects.toMatchObject({ position: 300_000 });
   });
 });
 
@@ -247,22 +252,23 @@ describe("a fault", () => {
   it("in an early one of many groups ends the text, and nothing else", async () => {
     const values = new Float32Array(64);
     const bad = new TextBuilder();
-    bad.row({ values: Float32Array.of(Number.NaN), rule: "number", ...at });
-    for (let sample = 0; sample < 200_000; sample++) bad.row({ values, rule: "number", ...at });
+    await bad.row({ values: Float32Array.of(Number.NaN), rule: "number", ...at });
+    for (let sample = 0; sample < 200_000; sample++) await bad.row({ values, rule: "number", ...at });
     // A rejection that nobody looks at yet would end the process.
     await expect(bad.write()).rejects.toMatchObject({ position: 0 });
   });
 
   it("gives the memory back when nothing is written to it any more", async () => {
     const text = new TextBuilder();
-    text.row({ values: new Float32Array(17_000 * 200 + 3000).fill(0.5), rule: "number", ...at });
-    for (let i = 0; i < 1023; i++) text.row({ values: Float32Array.of(), rule: "number", ...at });
+    // The last piece's block is as large as those of the next texts.
+    const values = new Float32Array(200 * 17_474 + 3000).fill(0.5);
+    await text.row({ values, rule: "number", ...at });
     // What no caller can do: the native side refuses the second group while the first is being written.
-    text.row({ values: Int32Array.of(1), rule: "number", ...at });
+    await text.row({ values: Int32Array.of(1), rule: "number", ...at });
     await expect(text.write()).rejects.toMatchObject({ code: "ERR_REQUEST" });
     const next = await Promise.all(
-      [1000, 2000, 3000, 4000].map((length) =>
-        builder({ values: new Float32Array(length).fill(0.25), rule: "number" }).write(),
+      Array.from({ length: 50 }, () =>
+        write([{ values: new Float32Array(3000).fill(0.25), rule: "number" }]),
       ),
     );
     const before = next.map(joined);
@@ -272,20 +278,21 @@ describe("a fault", () => {
 });
 
 describe("a signal", () => {
-  const large = () => builder({ values: new Float32Array(4_000_000).fill(0.1), rule: "number" });
+  const large = (signal: AbortSignal) =>
+    write([{ values: new Float32Array(4_000_000).fill(0.1), rule: "number" }], signal);
 
   it("stops a text before it begins and while it is written", async () => {
     const before = AbortSignal.abort("why");
-    await expect(large().write(before)).rejects.toMatchObject({ name: "AbortError", cause: "why" });
+    await expect(large(before)).rejects.toMatchObject({ name: "AbortError", cause: "why" });
     const controller = new AbortController();
-    const written = large().write(controller.signal);
+    const written = large(controller.signal);
     controller.abort();
     await expect(written).rejects.toBeInstanceOf(AbortError);
   });
 
   it("that fires later changes nothing", async () => {
     const controller = new AbortController();
-    const written = await large().write(controller.signal);
+    const written = await large(controller.signal);
     controller.abort();
     expect(written.bytes).toBe(4_000_000 * 4 + 3);
   });
@@ -295,8 +302,8 @@ it("does not hold the event loop, however large the text is", { timeout: 60_000 
   const rows = Array.from({ length: 2500 }, () => new Float32Array(8192).fill(-0.12345678));
   let bytes = 0;
   const late = await lateness(async () => {
-    const text = builder(...rows.map((values) => ({ values, rule: "number" as const })));
-    bytes = (await text.write()).bytes;
+    const text = await write(rows.map((values) => ({ values, rule: "number" as const })));
+    bytes = text.bytes;
   });
   expect(bytes).toBe(2500 * (8192 * 12 + 2) + 1);
   expect(late).toBeLessThan(50);
@@ -304,24 +311,46 @@ it("does not hold the event loop, however large the text is", { timeout: 60_000 
 
 describe("memory for texts", () => {
   it("is used again once it is given back, up to a limit", () => {
-    const pool = new BlockPool(3000);
-    const block = pool.take(1000);
+    const grain = 32 * 1024;
+    const pool = new BlockPool(3 * grain);
+    const block = pool.take(grain - 10);
     pool.give([block]);
-    expect(pool.bytes).toBe(1000);
-    expect(pool.take(1001)).not.toBe(block);
-    expect(pool.take(400)).not.toBe(block);
-    expect(pool.take(900)).toBe(block);
-    pool.give([new ArrayBuffer(2000), new ArrayBuffer(2000)]);
-    expect(pool.bytes).toBe(2000);
+    expect(pool.bytes).toBe(grain);
+    expect(pool.take(grain + 1)).not.toBe(block);
+    expect(pool.take(grain / 4)).not.toBe(block);
+    expect(pool.take(grain)).toBe(block);
+    const [older, newer] = [new ArrayBuffer(2 * grain), new ArrayBuffer(2 * grain)];
+    pool.give([older, newer, new ArrayBuffer(4 * grain)]);
+    expect(pool.bytes).toBe(2 * grain);
+    expect(pool.take(2 * grain)).toBe(newer);
+    expect(pool.bytes).toBe(0);
+  });
+
+  it("is let go of when nobody wants it", () => {
+    vi.useFakeTimers();
+    onTestFinished(() => {
+      vi.useRealTimers();
+    });
+    const pool = new BlockPool();
+    pool.give([pool.take(1000)]);
+    vi.advanceTimersByTime(9000);
+    pool.give([pool.take(1000)]);
+    vi.advanceTimersByTime(9000);
+    expect(pool.bytes).toBeGreaterThan(0);
+    vi.advanceTimersByTime(2000);
+    expect(pool.bytes).toBe(0);
   });
 
   it("is written again by the next text after a release", async () => {
-    const text = () => builder({ values: new Float32Array(100_000).fill(0.5), rule: "number" }).write();
+    const text = () => write([{ values: new Float32Array(100_000).fill(0.5), rule: "number" }]);
     const first = await text();
     const buffers = first.chunks.map(({ buffer }) => buffer);
     first.release();
-    first.release();
     const second = await text();
     expect(second.chunks.every(({ buffer }) => buffers.includes(buffer))).toBe(true);
+    // Its memory is the second's now.
+    first.release();
+    const third = await text();
+    expect(third.chunks.some(({ buffer }) => buffers.includes(buffer))).toBe(false);
   });
 });
