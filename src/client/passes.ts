@@ -1,7 +1,10 @@
 // The bodies of the operations that carry samples, gradients or prompts.
 
 import { InputError } from "../errors.ts";
+import { readRowLayout } from "../rows/layout.ts";
+import type { Call } from "./call.ts";
 import { checkGradients, type GradientsLike } from "./gradients.ts";
+import { Logprobs } from "./logprobs.ts";
 import { CUSTOM, type LossPlan } from "./loss.ts";
 import type { Effect } from "./order.ts";
 import { checkSamples, checkTokens, type Sample, type TokenRow } from "./sample.ts";
@@ -12,11 +15,11 @@ import { EITHER_FORMAT, type WireFormatChoice, writeGradient, writeModelInput, w
 export function lossPass(
   samples: readonly Sample[],
   plan: LossPlan,
-  pass: { readonly forwardOnly: boolean; readonly outputs: boolean },
+  pass: { readonly forwardOnly: boolean; readonly logprobs: "rows" | "packed" | undefined },
   wireFormat: WireFormatChoice,
 ): Submission {
   checkSamples(samples, plan.rows);
-  const { forwardOnly, outputs } = pass;
+  const { forwardOnly, logprobs } = pass;
   return {
     kind: "forward-backward",
     effect: forwardOnly ? "reads" : "changes",
@@ -24,7 +27,7 @@ export function lossPass(
     head: { loss: plan.wire },
     flags: {
       ...(forwardOnly && { forward_only: true }),
-      ...(outputs && { return_loss_fn_outputs: true }),
+      ...(logprobs && { return_loss_fn_outputs: true }),
     },
     lists: [sampleList(samples, plan)],
     count: samples.length,
@@ -32,6 +35,7 @@ export function lossPass(
     divisible: forwardOnly && plan.isSum,
     // The weights that score a batch must not change before its last part is scored.
     holdsTurn: forwardOnly,
+    logprobs: logprobs && ((call) => logprobsOf(samples, logprobs === "packed", call)),
   };
 }
 
@@ -102,6 +106,13 @@ export const smallPass = (kind: OperationKind, effect: Effect, head?: object): S
   divisible: false,
   holdsTurn: false,
 });
+
+async function logprobsOf(samples: readonly Sample[], packed: boolean, call: Call): Promise<Logprobs> {
+  const pace = call.pace();
+  const weights = samples.map(({ weights }) => weights);
+  const layout = await readRowLayout(weights, (sample) => `samples[${sample}].weights`, pace);
+  return Logprobs.of(layout, packed, pace);
+}
 
 function sampleList(samples: readonly Sample[], plan: LossPlan): Submission["lists"][number] {
   return {

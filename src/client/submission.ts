@@ -3,6 +3,7 @@
 import { type Body, BodyWriter, bytesOf, type Items, itemsBetween, join, json, writeItems } from "./body.ts";
 import type { Call } from "./call.ts";
 import type { Range } from "./chunks.ts";
+import type { Logprobs } from "./logprobs.ts";
 import type { Effect } from "./order.ts";
 import { SHORTENED_VALUES } from "./payloads.ts";
 import type { WireFormat } from "./wire.ts";
@@ -40,6 +41,8 @@ export interface Submission {
   readonly divisible: boolean;
   /** Whether nothing that changes the session may go out before the result is there. */
   readonly holdsTurn: boolean;
+  /** Where the log-probabilities go, where the result has some. Called once, before anything is sent. */
+  readonly logprobs?: ((call: Call) => Promise<Logprobs>) | undefined;
 }
 
 /** A submission's lists over some of its items, in one format. */

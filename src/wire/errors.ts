@@ -7,11 +7,24 @@ export class ResultError extends TokengradError {
   readonly sample: number | undefined;
   /** Index of the position in the sample's row, where the fault lies in one. */
   readonly position: number | undefined;
+  /** What is wrong there. */
+  readonly problem: string;
+  /** Whether the text is not whole JSON, so that another attempt may bring it. */
+  readonly garbled: boolean;
 
-  constructor(message: string, at: { sample?: number; position?: number } = {}, cause?: unknown) {
-    super("ERR_RESPONSE", message, { cause });
+  constructor(
+    path: string,
+    problem: string,
+    at: { sample?: number | undefined; position?: number | undefined; garbled?: boolean } = {},
+    cause?: unknown,
+  ) {
+    const sample = at.sample === undefined ? "" : `, sample ${at.sample}`;
+    const position = at.position === undefined ? "" : `, position ${at.position}`;
+    super("ERR_RESPONSE", `${path}${sample}${position}: ${problem}`, { cause });
     this.sample = at.sample;
     this.position = at.position;
+    this.problem = problem;
+    this.garbled = at.garbled ?? false;
   }
 }
 

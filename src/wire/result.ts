@@ -60,25 +60,33 @@ export async function readResult(
   if (signal?.aborted) throw stoppedBy("result", signal);
   const wire = nativeWire();
   const id = wire.open(nativeOptions(options));
-  const stop = () => wire.cancel(id);
-  let open = true;
+  let end: ReturnType<NativeWire["finish"]> | undefined;
+  const finish = () => {
+    end ??= wire.finish(id);
+    return end;
+  };
+  const stop = () => {
+    finish().catch(() => {});
+    wire.cancel(id);
+  };
   signal?.addEventListener("abort", stop);
   try {
     await pushAll(wire, id, parts, signal);
-    open = false;
-    const { rest, rows } = await wire.finish(id);
+    const { rest, rows } = await finish();
     return { value: parse(rest), rows };
   } catch (error) {
     if (signal?.aborted) throw stoppedBy("result", signal);
     const { code, message, sample, position } = error as NativeFault;
     if (code !== "ERR_RESULT") throw error;
-    throw new ResultError(`${options.path.join(".")}: ${message}`, {
-      ...(sample !== undefined && { sample }),
-      ...(position !== undefined && { position }),
-    });
+    // The addon's own sentence begins with the place.
+    const problem = message.replace(/^sample \d+(, position \d+)?: /, "");
+    const garbled = GARBLED.test(problem);
+    throw new ResultError(options.path.join("."), problem, { sample, position, garbled });
   } finally {
     signal?.removeEventListener("abort", stop);
-    if (open) wire.cancel(id);
+    stop();
+    // `output` may be another text's from now on.
+    await finish().catch(() => {});
   }
 }
 
@@ -104,11 +112,13 @@ async function pushAll(
   }
 }
 
+const GARBLED = /text ends|expected JSON|the end of the row|comma/;
+
 function parse(rest: string): unknown {
   try {
     return JSON.parse(rest);
   } catch (cause) {
     const got = rest.trim() === "" ? "nothing" : `text that does not parse`;
-    throw new ResultError(`expected JSON, got ${got}`, {}, cause);
+    throw new ResultError("result", `expected JSON, got ${got}`, { garbled: true }, cause);
   }
 }
