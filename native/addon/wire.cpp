@@ -1,6 +1,7 @@
 // The JavaScript class `Wire`.
 #include "addon/wire.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,17 @@ Napi::Array lengths_of(Napi::Env env, const std::vector<size_t>& lengths) {
   Napi::Array array = Napi::Array::New(env, lengths.size());
   for (uint32_t i = 0; i < lengths.size(); ++i) array.Set(i, static_cast<double>(lengths[i]));
   return array;
+}
+
+/// A `NativeWritten`.
+Napi::Object written_of(Napi::Env env, const Encoding& encoding) {
+  const std::vector<size_t> ends = encoding.row_ends();
+  Napi::Float64Array row_ends = Napi::Float64Array::New(env, ends.size());
+  std::copy(ends.begin(), ends.end(), row_ends.Data());
+  Napi::Object written = Napi::Object::New(env);
+  written.Set("lengths", lengths_of(env, encoding.lengths()));
+  written.Set("rowEnds", row_ends);
+  return written;
 }
 
 /// The entry that an id stands for.
@@ -140,7 +152,7 @@ void Wire::settle_written(Napi::Env env, const Message& message) {
   if (message.error) {
     done.deferred->Reject(to_js(env, *message.error).Value());
   } else {
-    done.deferred->Resolve(lengths_of(env, done.encoding->lengths()));
+    done.deferred->Resolve(written_of(env, *done.encoding));
   }
   promise_settled(env);
 }
@@ -201,7 +213,7 @@ Napi::Value Wire::write_now(const Napi::CallbackInfo& info) {
     check_open();
     auto writing = writings_.extract(entry_of(writings_, info[0]));
     writing.mapped().encoding->run(blocks_of(writing.mapped(), info[1]));
-    return lengths_of(info.Env(), writing.mapped().encoding->lengths());
+    return written_of(info.Env(), *writing.mapped().encoding);
   });
 }
 

@@ -39,7 +39,10 @@ TextRow row_of(const Reader& given) {
   row.length = view.length;
   if (const Reader runs = given["runs"]; is_defined(runs)) {
     row.runs = runs.uint32s();
-    row.length = given["length"].whole(0, UINT32_MAX);
+    const Reader length = given["length"];
+    if (!is_defined(length)) return row;
+    row.packed = true;
+    row.length = length.whole(0, UINT32_MAX);
     size_t count = 0;
     for (size_t i = 1; i < row.runs->size(); i += 2) count += (*row.runs)[i];
     if (count != view.length) values.refuse(std::to_string(count) + " values, as the runs tell");

@@ -3,17 +3,25 @@ import { loadAddon } from "../addon.ts";
 
 /** A row of numbers to be written as a JSON array. The addon reads it in place. */
 export interface NativeRow {
-  /** The values of all positions, or of the runs one after the other. */
+  /** The values of all positions, or if there is a `length` those of the runs one after the other. */
   readonly values: Float32Array | Float64Array | Uint16Array | Int32Array | BigInt64Array;
   /**
    * `number`: finite float32, or bfloat16 as bits in a `Uint16Array`. `weight`: 0, or a float32 above 0. `id`: a whole
    * number of at least 0; `quotedId` puts those above 2^53 - 1 in quotes.
    */
   readonly rule: "number" | "weight" | "id" | "quotedId";
-  /** First position and length of each run; the positions outside of them hold 0. */
+  /** First position and length of each run; all positions outside of them hold 0, or -0. */
   readonly runs?: Uint32Array;
-  /** Positions of a row with runs. */
+  /** Positions of a row whose values are those of the runs only. */
   readonly length?: number;
+}
+
+/** A text that is written. */
+export interface NativeWritten {
+  /** Bytes of each block. */
+  readonly lengths: number[];
+  /** Where each row ends, in bytes from the start of the text. */
+  readonly rowEnds: Float64Array;
 }
 
 export interface NativeReadOptions {
@@ -34,10 +42,10 @@ export interface NativeReadOptions {
 export interface NativeWire {
   /** Prepares a text. `sizes` are the bytes of the blocks that it wants. */
   plan(texts: readonly string[], rows: readonly NativeRow[]): { id: number; sizes: number[] };
-  /** Writes it here and now, and gives the bytes written of each block. */
-  writeNow(id: number, blocks: readonly ArrayBuffer[]): number[];
+  /** Writes it here and now. */
+  writeNow(id: number, blocks: readonly ArrayBuffer[]): NativeWritten;
   /** Writes it on the threads. */
-  write(id: number, blocks: readonly ArrayBuffer[]): Promise<number[]>;
+  write(id: number, blocks: readonly ArrayBuffer[]): Promise<NativeWritten>;
   /** Begins to read a result. It must be finished or cancelled. */
   open(options: NativeReadOptions): number;
   /** Takes the next part, which must not change any more, and gives the bytes that wait; -1 if the text was refused. */

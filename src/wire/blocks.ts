@@ -1,6 +1,6 @@
 // Memory for request bodies, kept between steps: the first touch of new memory costs more than writing into it.
 
-/** Blocks of all sizes, largest last. */
+/** Blocks of all sizes. */
 export class BlockPool {
   readonly #free: ArrayBuffer[] = [];
   readonly #most: number;
@@ -25,12 +25,13 @@ export class BlockPool {
     return block!;
   }
 
-  /** Gives blocks back. Nothing may use them any more. */
+  /** Gives blocks back, each once. Nothing may use them any more. The oldest make room for them. */
   give(blocks: readonly ArrayBuffer[]): void {
     for (const block of blocks) {
-      if (this.#bytes + block.byteLength > this.#most) return;
+      if (block.byteLength > this.#most) continue;
       this.#free.push(block);
       this.#bytes += block.byteLength;
     }
+    while (this.#bytes > this.#most) this.#bytes -= this.#free.shift()!.byteLength;
   }
 }

@@ -7,10 +7,13 @@ export class ResultError extends TokengradError {
   readonly sample: number | undefined;
   /** Index of the position in the sample's row, where the fault lies in one. */
   readonly position: number | undefined;
-  /** What is wrong there. */
-  readonly problem: string;
-  /** Whether the text is not whole JSON, so that another attempt may bring it. */
+  /**
+   * Whether no whole JSON text came: nothing, something else, or a part. It may be better when it comes again; rows that
+   * are wrong, and texts that are too large or too deep, will not.
+   */
   readonly garbled: boolean;
+  /** What is wrong there: the message without the place. */
+  readonly problem: string;
 
   constructor(
     path: string,
@@ -21,9 +24,9 @@ export class ResultError extends TokengradError {
     const sample = at.sample === undefined ? "" : `, sample ${at.sample}`;
     const position = at.position === undefined ? "" : `, position ${at.position}`;
     super("ERR_RESPONSE", `${path}${sample}${position}: ${problem}`, { cause });
+    this.problem = problem;
     this.sample = at.sample;
     this.position = at.position;
-    this.problem = problem;
     this.garbled = at.garbled ?? false;
   }
 }
@@ -35,6 +38,7 @@ export interface NativeFault {
   readonly row?: number;
   readonly sample?: number;
   readonly position?: number;
+  readonly reason?: "garbled";
 }
 
 /** The error for a call that its signal has stopped. */

@@ -47,7 +47,7 @@ const MOST_WAITING = 4 * 1024 * 1024;
 
 /**
  * Reads a text from its parts, whose memory must not be reused. Numbers are rounded correctly; `null` and numbers that no
- * float32 holds become 0 at positions that are not trained.
+ * float32 holds become 0 at positions that are not trained. What `parts` throws is thrown on as it is.
  *
  * @throws {ResultError} naming sample and position, where the fault lies in a row.
  * @throws {AbortError} when the signal fires.
@@ -72,16 +72,12 @@ export async function readResult(
   signal?.addEventListener("abort", stop);
   try {
     await pushAll(wire, id, parts, signal);
-    const { rest, rows } = await finish();
+    const { rest, rows } = await finish().catch((fault: NativeFault) => {
+      throw typed(fault, options.path);
+    });
     return { value: parse(rest), rows };
   } catch (error) {
-    if (signal?.aborted) throw stoppedBy("result", signal);
-    const { code, message, sample, position } = error as NativeFault;
-    if (code !== "ERR_RESULT") throw error;
-    // The addon's own sentence begins with the place.
-    const problem = message.replace(/^sample \d+(, position \d+)?: /, "");
-    const garbled = GARBLED.test(problem);
-    throw new ResultError(options.path.join("."), problem, { sample, position, garbled });
+    throw signal?.aborted ? stoppedBy("result", signal) : error;
   } finally {
     signal?.removeEventListener("abort", stop);
     stop();
@@ -112,13 +108,19 @@ async function pushAll(
   }
 }
 
-const GARBLED = /text ends|expected JSON|the end of the row|comma/;
+function typed(fault: NativeFault, path: readonly string[]): unknown {
+  const { code, message, sample, position, reason } = fault;
+  if (code !== "ERR_RESULT") return fault;
+  // The addon's own sentence begins with the place.
+  const problem = message.replace(/^sample \d+(, position \d+)?: /, "");
+  return new ResultError(path.join("."), problem, { sample, position, garbled: reason === "garbled" });
+}
 
 function parse(rest: string): unknown {
   try {
     return JSON.parse(rest);
   } catch (cause) {
-    const got = rest.trim() === "" ? "nothing" : `text that does not parse`;
+    const got = rest.trim() === "" ? "nothing" : "text that does not parse";
     throw new ResultError("result", `expected JSON, got ${got}`, { garbled: true }, cause);
   }
 }

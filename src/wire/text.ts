@@ -1,22 +1,20 @@
 // Long JSON texts made of fixed texts and rows of numbers, written natively into a list of buffers.
-import { describe, InputError } from "../errors.ts";
-import { type NativeRow, type NativeWire, nativeWire } from "./binding.ts";
+import { type NativeWire, type NativeWritten, nativeWire } from "./binding.ts";
 import { BlockPool } from "./blocks.ts";
 import { type NativeFault, stoppedBy } from "./errors.ts";
+import { Marks } from "./marks.ts";
+import { refusal, type TextRow } from "./rows.ts";
 import { Turns } from "./turns.ts";
 
-/** A row, and where it stands for error messages. */
-export interface TextRow extends NativeRow {
-  /** As in `samples[3].weights`. */
-  readonly path: string;
-  readonly sample: number;
-}
+export type { TextRow } from "./rows.ts";
 
 /** A text as it is sent. */
 export interface WrittenText {
   readonly chunks: readonly Buffer[];
   /** Sum of the chunks' lengths. */
   readonly bytes: number;
+  /** The places that were marked, in the order of the marks, in bytes from the start of the text. */
+  readonly marks: Float64Array;
   /** Hands the memory on to the next text. Only for the last user of the chunks; not needed. */
   release(): void;
 }
@@ -26,13 +24,6 @@ const INLINE_BYTES = 64 * 1024;
 /** Rows that are handed over at once: less than a millisecond's worth. */
 const GROUP_ROWS = 1024;
 
-const EXPECTED = {
-  number: "a finite number within the range of its type",
-  weight: "0 or a positive float32",
-  id: "an integer from 0 to 2^63 - 1",
-  quotedId: "an integer from 0 to 2^63 - 1",
-} as const;
-
 const pool = new BlockPool();
 
 /** A group of rows that is being written. */
@@ -40,16 +31,18 @@ interface Write {
   readonly id: number;
   /** Its first row. */
   readonly first: number;
-  readonly lengths: Promise<number[]>;
+  readonly written: Promise<NativeWritten>;
 }
 
 /**
- * A text under construction: `text` and `row` append to it, `write` gives it. Rows are read when the text is written, and
- * must not change until then. Values are written as the shortest decimals that read back to the same float32 or bfloat16.
+ * A text under construction: `text` and `row` append to it, `mark` notes how far it is, `write` gives it. Rows are read
+ * when the text is written, and must not change until then. Values are written as the shortest decimals that read back to
+ * the same float32 or bfloat16.
  */
 export class TextBuilder {
   readonly #texts: string[] = [];
   readonly #rows: TextRow[] = [];
+  readonly #marks = new Marks();
   #tail = "";
 
   /** Appends text as it is. */
@@ -62,6 +55,11 @@ export class TextBuilder {
     this.#texts.push(this.#tail);
     this.#rows.push(row);
     this.#tail = "";
+  }
+
+  /** Notes the place that the text has reached, for `WrittenText.marks`. */
+  mark(): void {
+    this.#marks.add(this.#rows.length, this.#tail.length);
   }
 
   /**
@@ -81,14 +79,19 @@ export class TextBuilder {
     signal?.addEventListener("abort", stop);
     try {
       await this.#start(wire, blocks, writes, signal);
-      const lengths = await this.#finish(writes, signal);
+      const groups = await this.#finish(writes, signal);
+      const lengths = groups.flatMap((group) => group.lengths);
       const chunks = blocks.map((block, i) => Buffer.from(block, 0, lengths[i]!));
       return {
         chunks: chunks.filter(({ length }) => length > 0),
-        bytes: lengths.reduce((sum, length) => sum + length, 0),
+        bytes: sum(lengths),
+        marks: await this.#places(groups),
         release: () => pool.give(blocks.splice(0)),
       };
     } catch (error) {
+      // Threads may still be writing to the blocks.
+      stop();
+      await Promise.allSettled(writes.map(({ written }) => written));
       pool.give(blocks);
       throw error;
     } finally {
@@ -105,8 +108,10 @@ export class TextBuilder {
   ): Promise<void> {
     const turns = new Turns();
     const rows = this.#rows;
+    let failed = false;
     for (let first = 0; first === 0 || first < rows.length; first += GROUP_ROWS) {
-      if (signal?.aborted) return;
+      // Behind a fault nothing need be written.
+      if (failed || signal?.aborted) return;
       const group = rows.slice(first, first + GROUP_ROWS);
       const last = first + group.length === rows.length ? this.#tail : "";
       const texts = [...this.#texts.slice(first, first + group.length), last];
@@ -118,45 +123,49 @@ export class TextBuilder {
         if (turns.over) await turns.next();
       }
       blocks.push(...own);
-      const bytes = own.reduce((sum, { byteLength }) => sum + byteLength, 0);
-      const small = rows.length <= GROUP_ROWS && bytes <= INLINE_BYTES;
-      const lengths = small ? inPromise(() => wire.writeNow(id, own)) : wire.write(id, own);
-      writes.push({ id, first, lengths });
+      const small = rows.length <= GROUP_ROWS && sum(sizes) <= INLINE_BYTES;
+      const written = small ? inPromise(() => wire.writeNow(id, own)) : wire.write(id, own);
+      // Which fault is the first can be told when all have settled.
+      written.catch(() => {
+        failed = true;
+      });
+      writes.push({ id, first, written });
     }
   }
 
-  /** The bytes written of each block, once nothing is being written any more. */
-  async #finish(writes: readonly Write[], signal: AbortSignal | undefined): Promise<number[]> {
-    const settled = await Promise.allSettled(writes.map(({ lengths }) => lengths));
+  /** The groups, once nothing is being written any more. */
+  async #finish(writes: readonly Write[], signal: AbortSignal | undefined): Promise<NativeWritten[]> {
+    const settled = await Promise.allSettled(writes.map(({ written }) => written));
     if (signal?.aborted) throw stoppedBy("body", signal);
-    return settled.flatMap((result, i) => {
+    return settled.map((result, i) => {
       if (result.status === "fulfilled") return result.value;
       throw this.#typed(result.reason as NativeFault, writes[i]!.first);
     });
   }
 
+  /** Where the marks lie in the groups' text. */
+  #places(groups: readonly NativeWritten[]): Promise<Float64Array> {
+    let end = 0;
+    const starts = groups.map(({ lengths }) => {
+      const start = end;
+      end += sum(lengths);
+      return start;
+    });
+    const endOf = (rows: number) => {
+      if (rows === 0) return 0;
+      const group = Math.floor((rows - 1) / GROUP_ROWS);
+      return starts[group]! + groups[group]!.rowEnds[rows - 1 - group * GROUP_ROWS]!;
+    };
+    return this.#marks.places((rows) => this.#texts[rows] ?? this.#tail, endOf);
+  }
+
   #typed(fault: NativeFault, first: number): unknown {
     if (fault.code !== "ERR_VALUE") return fault;
-    const { path, sample, rule, values, runs } = this.#rows[first + fault.row!]!;
-    const position = fault.position!;
-    const value = valueAt(values, runs === undefined ? position : packedIndex(runs, position));
-    return new InputError(path, `expected ${EXPECTED[rule]}, got ${describe(value)}`, { sample, position });
+    return refusal(this.#rows[first + fault.row!]!, fault.position!);
   }
 }
 
+const sum = (numbers: readonly number[]) => numbers.reduce((all, number) => all + number, 0);
+
 /** What `work` gives or throws. */
 const inPromise = async <T>(work: () => T): Promise<T> => work();
-
-/** The place of a position's value among those of the runs. */
-function packedIndex(runs: Uint32Array, position: number): number {
-  let before = 0;
-  for (let i = 0; i < runs.length && position >= runs[i]! + runs[i + 1]!; i += 2) before += runs[i + 1]!;
-  const run = runs.findIndex((start, i) => i % 2 === 0 && position < start + runs[i + 1]!);
-  return before + position - runs[run]!;
-}
-
-function valueAt(values: NativeRow["values"], index: number): number | bigint {
-  const value = values[index]!;
-  if (!(values instanceof Uint16Array)) return value;
-  return new Float32Array(Uint32Array.of((value as number) * 0x10000).buffer)[0]!;
-}

@@ -5,6 +5,16 @@ import type { WrittenText } from "../../src/wire/text.ts";
 /** The whole text of a body. */
 export const joined = ({ chunks }: WrittenText): string => Buffer.concat(chunks).toString();
 
+/** The bytes from one place to another of a body, as views of its chunks. */
+export function viewsOf({ chunks }: WrittenText, from: number, to: number): Buffer[] {
+  let start = 0;
+  return chunks.flatMap((chunk) => {
+    const part = chunk.subarray(Math.max(0, from - start), Math.max(0, to - start));
+    start += chunk.length;
+    return part.length > 0 ? [part] : [];
+  });
+}
+
 /** The layout of rows whose weights are given: trained where they are not 0. */
 export function layoutOf(weights: readonly (readonly number[])[]): RowLayout {
   const runs: number[] = [];

@@ -162,7 +162,7 @@ describe("a fault", () => {
       `,{"tensors":{"logprobs":{"data":${row}}}}]}`,
     );
     const error = await fault(broken);
-    expect(error).toMatchObject({ code: "ERR_RESPONSE", sample: 1, position });
+    expect(error).toMatchObject({ code: "ERR_RESPONSE", sample: 1, position, garbled: false });
     expect(error.message).toContain(message);
     expect(error.message).toMatch(/^loss_fn_outputs\.\*\.tensors\.logprobs\.data, sample 1/);
   });
@@ -171,18 +171,25 @@ describe("a fault", () => {
     expect((await fault(JSON.stringify(rowsOf([[1]])))).message).toContain(
       "sample 1: expected a row, got none",
     );
-    expect((await fault(JSON.stringify(rowsOf([[1], [1, 2, 3], [1]])))).message).toContain(
-      "expected 2 entries",
-    );
+    const more = await fault(JSON.stringify(rowsOf([[1], [1, 2, 3], [1]])));
+    expect(more.message).toContain("expected 2 entries");
+    expect(more).toMatchObject({ sample: undefined, garbled: false });
   });
 
   it("is a text that ends too soon, wherever", async () => {
     const whole = JSON.stringify(rowsOf([[1], [1, 2, 3]]));
-    for (let length = 0; length < whole.length; length++) await fault(whole.slice(0, length), { parts: 7 });
+    for (let length = 0; length < whole.length; length++) {
+      const error = await fault(whole.slice(0, length), { parts: 7 });
+      expect(error.garbled).toBe(true);
+      expect(error.message).toContain(length === 0 ? "got nothing" : `after ${length} bytes`);
+    }
   });
 
   it("is a text that is no JSON", async () => {
-    for (const text of ["", "<html></html>", "{} {}", '{"a" 1}', "[1,]"]) await fault(text);
+    for (const text of ["", " \n", "<html></html>", "{} {}", '{"a" 1}', "[1,]"])
+      expect((await fault(text)).garbled).toBe(true);
+    const inRow = JSON.stringify(rowsOf([[1], [1, 2, 3]])).replace("1,2,3", "1,\u0000,3");
+    expect(await fault(inRow)).toMatchObject({ sample: 1, position: 1, garbled: true });
   });
 
   it("is a text beyond the limits", async () => {
@@ -191,18 +198,29 @@ describe("a fault", () => {
       `at most ${whole.length - 1} bytes`,
     );
     expect((await fault(whole, { maxOtherBytes: 50 })).message).toContain("at most 50 bytes beside the rows");
-    expect((await fault("[".repeat(100))).message).toContain("at most 64 levels");
+    const deep = await fault("[".repeat(100));
+    expect(deep.message).toContain("at most 64 levels");
+    expect(deep.garbled).toBe(false);
+    expect((await fault(whole, { maxBytes: 50 })).garbled).toBe(false);
+    expect((await fault(whole, { maxOtherBytes: 50 })).garbled).toBe(false);
     expect((await read(whole, weights, { maxBytes: whole.length, maxDepth: 5 })).rows).toBe(2);
   });
 
-  it("of where the text comes from is passed on", async () => {
+  it.each([
+    ["an error", new RangeError("cut")],
+    ["one that looks like a native one", Object.assign(new Error("cut"), { code: "ERR_RESULT" })],
+    ["nothing", undefined],
+  ])("of where the text comes from is passed on: %s", async (_, thrown) => {
     const parts = async function* () {
       yield Buffer.from("{");
-      throw new RangeError("cut");
+      throw thrown;
     };
     const layout = layoutOf([[1]]);
     const options = { path: LOGPROBS_IN_OUTPUT, layout, output: new Float32Array(1), packed: false };
-    await expect(readResult(parts(), options)).rejects.toThrow(RangeError);
+    await readResult(parts(), options).then(
+      () => expect.unreachable(),
+      (error: unknown) => expect(error).toBe(thrown),
+    );
   });
 
   it("ends the text's source", async () => {

@@ -4,7 +4,7 @@ import { AbortError, InputError } from "../../src/errors.ts";
 import { BlockPool } from "../../src/wire/blocks.ts";
 import { TextBuilder, type TextRow } from "../../src/wire/text.ts";
 import { lateness } from "../helpers.ts";
-import { joined } from "./helpers.ts";
+import { joined, viewsOf } from "./helpers.ts";
 
 const at = { path: "samples[2].row", sample: 2 };
 
@@ -52,6 +52,12 @@ describe("a text", () => {
     expect(joined(await text.write())).toBe("[[0,1.5,-2,0,0,3,0]]");
   });
 
+  it("has zeros outside of a full row's runs", async () => {
+    const row = { values: Float32Array.of(0, 1.5, -2, -0, 0, 3, 0), rule: "number" as const };
+    const text = builder({ ...row, runs: Uint32Array.of(1, 2, 5, 1) });
+    expect(joined(await text.write())).toBe("[[0,1.5,-2,0,0,3,0]]");
+  });
+
   it("may be empty", async () => {
     const written = await new TextBuilder().write();
     expect([written.chunks, written.bytes]).toEqual([[], 0]);
@@ -83,6 +89,90 @@ it("of many rows keeps their order, and names the right one", async () => {
   await expect(text.write()).rejects.toMatchObject({ path: "rows[2500]", sample: 2500, position: 0 });
 });
 
+describe("marks", () => {
+  it("are where they were made, among texts of any kind", async () => {
+    const text = new TextBuilder();
+    text.mark();
+    text.text('{"é":');
+    text.mark();
+    text.mark();
+    text.row({ values: Int32Array.of(1, 2), rule: "id", ...at });
+    text.mark();
+    text.text("€");
+    text.text("😀");
+    text.mark();
+    text.text("-é");
+    text.mark();
+    text.row({ values: new Int32Array(0), rule: "id", ...at });
+    text.text("}");
+    text.mark();
+    const written = await text.write();
+    const before = [
+      "",
+      '{"é":',
+      '{"é":',
+      '{"é":[1,2]',
+      '{"é":[1,2]€😀',
+      '{"é":[1,2]€😀-é',
+      '{"é":[1,2]€😀-é[]}',
+    ];
+    expect([...written.marks]).toEqual(before.map((part) => Buffer.byteLength(part)));
+    expect(joined(written)).toBe(before.at(-1));
+  });
+
+  it("of a text without rows", async () => {
+    const text = new TextBuilder();
+    text.mark();
+    text.text("é");
+    text.mark();
+    expect([...(await text.write()).marks]).toEqual([0, 2]);
+  });
+
+  it("cut any run of items out of a text of many groups and pieces", async () => {
+    const items = Array.from({ length: 1500 }, (_, i) => ({
+      ids: Int32Array.from({ length: i % 5 }, (_, k) => k * i),
+      weights: new Float32Array(i % 700).fill(1),
+      gradients: Float32Array.from({ length: i % 300 }, (_, k) => Math.fround(k / 7 - i)),
+    }));
+    const text = new TextBuilder();
+    text.text("[");
+    for (const [i, { ids, weights, gradients }] of items.entries()) {
+      text.text(i === 0 ? "" : ",");
+      text.mark();
+      text.text('{"ids":');
+      text.row({ values: ids, rule: "id", ...at });
+      text.text(',"weights":');
+      text.row({ values: weights, rule: "weight", ...at });
+      text.text(',"gradients":');
+      text.row({ values: gradients, rule: "number", ...at });
+      text.text("}");
+      text.mark();
+    }
+    text.text("]");
+    const written = await text.write();
+    expect(written.chunks.length).toBeGreaterThan(8);
+    expect(written.marks.length).toBe(2 * items.length);
+    const plain = items.map((item) =>
+      Object.fromEntries(Object.entries(item).map(([name, values]) => [name, [...values]])),
+    );
+    for (const [first, last] of [
+      [0, 0],
+      [0, 1499],
+      [341, 342],
+      [682, 1100],
+      [1499, 1499],
+    ] as const) {
+      const views = viewsOf(written, written.marks[2 * first]!, written.marks[2 * last + 1]!);
+      const cut = JSON.parse(`[${Buffer.concat(views)}]`);
+      const rounded = cut.map((item: { gradients: number[] }) => ({
+        ...item,
+        gradients: item.gradients.map(Math.fround),
+      }));
+      expect(rounded).toEqual(plain.slice(first, last + 1));
+    }
+  });
+});
+
 describe("a value that cannot be written", () => {
   it.each([
     ["NaN", { values: Float32Array.of(0, Number.NaN), rule: "number" }, "NaN"],
@@ -106,6 +196,37 @@ describe("a value that cannot be written", () => {
     expect((error as Error).message).toMatch(new RegExp(`got ${got.replace("+", "\\+")}$`));
   });
 
+  it.each([
+    ["float32", { values: Float32Array.of(0, 1, 0.5, 0), rule: "number" }, "0.5"],
+    ["float64", { values: Float64Array.of(-0, 1, 1e-300, 0), rule: "number" }, "1e-300"],
+    ["bfloat16", { values: Uint16Array.of(0x8000, 1, 0xbf80, 0), rule: "number" }, "-1"],
+    ["a weight", { values: Float32Array.of(0, 1, 1, 0), rule: "weight" }, "1"],
+    ["NaN", { values: Float32Array.of(0, 1, Number.NaN, 0), rule: "number" }, "NaN"],
+    ["an id", { values: Int32Array.of(0, 1, 7, 0), rule: "id" }, "7"],
+    ["a large id", { values: BigInt64Array.of(0n, 1n, -7n, 0n), rule: "quotedId" }, "-7n"],
+  ] as const)("may lie outside of a full row's runs: %s", async (_, row, got) => {
+    const runs = Uint32Array.of(1, 1, 3, 1);
+    const outside = "0, since nothing counts here";
+    const place = { path: at.path, sample: 2, position: 2 };
+    await expect(builder({ ...row, runs, outside }).write()).rejects.toMatchObject({
+      ...place,
+      message: `samples[2].row, sample 2, position 2: expected 0, since nothing counts here, got ${got}`,
+    });
+    await expect(builder({ ...row, runs }).write()).rejects.toMatchObject({
+      ...place,
+      message: `samples[2].row, sample 2, position 2: expected 0 outside of the runs, got ${got}`,
+    });
+  });
+
+  it("is named within the runs of a full row", async () => {
+    const values = Float32Array.of(0, 1, 0, 0, 0, Infinity, 0);
+    const runs = Uint32Array.of(1, 2, 5, 1);
+    await expect(builder({ values, rule: "number", runs }).write()).rejects.toMatchObject({
+      position: 5,
+      message: expect.stringContaining("expected a finite number within float32's range, got Infinity"),
+    });
+  });
+
   it("is named by its position in a packed row", async () => {
     const row = { values: Float32Array.of(1, 2, Infinity), rule: "number" as const };
     const text = builder({ ...row, runs: Uint32Array.of(1, 2, 5, 1), length: 7 });
@@ -119,6 +240,36 @@ describe("a value that cannot be written", () => {
     const values = new Float32Array(500_000).fill(0.1);
     for (const position of [300_000, 300_001, 499_999]) values[position] = Number.NaN;
     await expect(builder({ values, rule: "number" }).write()).rejects.toMatchObject({ position: 300_000 });
+  });
+});
+
+describe("a fault", () => {
+  it("in an early one of many groups ends the text, and nothing else", async () => {
+    const values = new Float32Array(64);
+    const bad = new TextBuilder();
+    bad.row({ values: Float32Array.of(Number.NaN), rule: "number", ...at });
+    for (let sample = 0; sample < 200_000; sample++) bad.row({ values, rule: "number", ...at });
+    // A rejection that nobody looks at yet would end the process.
+    await expect(bad.write()).rejects.toMatchObject({ position: 0 });
+  });
+
+  it("gives the memory back when nothing is written to it any more", async () => {
+    const text = new TextBuilder();
+    // The last piece's block is as large as those of the next texts.
+    const values = new Float32Array(200 * 17_474 + 3000).fill(0.5);
+    text.row({ values, rule: "number", ...at });
+    for (let i = 0; i < 1023; i++) text.row({ values: Float32Array.of(), rule: "number", ...at });
+    // What no caller can do: the native side refuses the second group while the first is being written.
+    text.row({ values: Int32Array.of(1), rule: "number", ...at });
+    await expect(text.write()).rejects.toMatchObject({ code: "ERR_REQUEST" });
+    const next = await Promise.all(
+      Array.from({ length: 50 }, () =>
+        builder({ values: new Float32Array(3000).fill(0.25), rule: "number" }).write(),
+      ),
+    );
+    const before = next.map(joined);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect(next.map(joined)).toEqual(before);
   });
 });
 
@@ -162,8 +313,11 @@ describe("memory for texts", () => {
     expect(pool.take(1001)).not.toBe(block);
     expect(pool.take(400)).not.toBe(block);
     expect(pool.take(900)).toBe(block);
-    pool.give([new ArrayBuffer(2000), new ArrayBuffer(2000)]);
+    const [older, newer] = [new ArrayBuffer(2000), new ArrayBuffer(2000)];
+    pool.give([older, newer, new ArrayBuffer(4000)]);
     expect(pool.bytes).toBe(2000);
+    expect(pool.take(2000)).toBe(newer);
+    expect(pool.bytes).toBe(0);
   });
 
   it("is written again by the next text after a release", async () => {
@@ -171,8 +325,11 @@ describe("memory for texts", () => {
     const first = await text();
     const buffers = first.chunks.map(({ buffer }) => buffer);
     first.release();
-    first.release();
     const second = await text();
     expect(second.chunks.every(({ buffer }) => buffers.includes(buffer))).toBe(true);
+    // Its memory is the second's now.
+    first.release();
+    const third = await text();
+    expect(third.chunks.some(({ buffer }) => buffers.includes(buffer))).toBe(false);
   });
 });

@@ -6,10 +6,20 @@
 
 namespace tokengrad {
 
-Encoding::Encoding(TextPlan plan) : plan_(std::move(plan)), lengths_(plan_.pieces()) {}
+Encoding::Encoding(TextPlan plan)
+    : plan_(std::move(plan)), lengths_(plan_.pieces()), row_ends_(plan_.rows()) {}
+
+std::vector<size_t> Encoding::row_ends() const {
+  std::vector<size_t> ends = row_ends_;
+  size_t begin = 0;
+  for (size_t piece = 0, row = 0; piece < plan_.pieces(); begin += lengths_[piece++]) {
+    for (; row < plan_.rows_ended(piece); ++row) ends[row] += begin;
+  }
+  return ends;
+}
 
 void Encoding::run(const std::vector<std::span<char>>& blocks) {
-  for (size_t i = 0; i < plan_.pieces(); ++i) lengths_[i] = plan_.write(i, blocks[i]);
+  for (size_t i = 0; i < plan_.pieces(); ++i) write(i, blocks[i]);
 }
 
 void Encoding::start(Pool& pool, std::vector<std::span<char>> blocks, Done done) {
@@ -28,7 +38,7 @@ void Encoding::next(Pool& pool) {
   try {
     cancel_.check();
     // Behind a piece that failed nothing need be written; what is before it has its say.
-    if (piece < failed_) lengths_[piece] = plan_.write(piece, blocks_[piece]);
+    if (piece < failed_) write(piece, blocks_[piece]);
   } catch (const Error& error) {
     fail(piece, error);
   }

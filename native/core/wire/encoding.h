@@ -28,6 +28,8 @@ class Encoding : public std::enable_shared_from_this<Encoding> {
   const TextPlan& plan() const { return plan_; }
   /// Bytes written of each piece, once done.
   const std::vector<size_t>& lengths() const { return lengths_; }
+  /// Where in the text each row ends, behind its bracket, once done.
+  std::vector<size_t> row_ends() const;
 
   /// Writes all pieces here and now, one block each.
   void run(const std::vector<std::span<char>>& blocks);
@@ -38,11 +40,16 @@ class Encoding : public std::enable_shared_from_this<Encoding> {
 
  private:
   void next(Pool& pool);
+  void write(size_t piece, std::span<char> block) {
+    lengths_[piece] = plan_.write(piece, block, row_ends_);
+  }
   void fail(size_t piece, const Error& error);
 
   TextPlan plan_;
   std::vector<std::span<char>> blocks_;
   std::vector<size_t> lengths_;
+  /// Where in its piece each row ends.
+  std::vector<size_t> row_ends_;
   Done done_;
   CancelFlag cancel_;
   std::atomic<size_t> next_{0};

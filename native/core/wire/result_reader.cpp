@@ -63,12 +63,11 @@ ResultReader::ResultReader(RowPath path, const RowsSpec& rows, const ReadLimits&
   }
 }
 
-void ResultReader::fail(const std::string& problem) const { throw Error("ERR_RESULT", problem); }
-
 void ResultReader::keep(const char* begin, const char* end) {
   if (rest_.size() + (end - begin) > limits_.other_bytes) {
-    fail("expected at most " + std::to_string(limits_.other_bytes) +
-         " bytes beside the rows, got more");
+    fail_result("expected at most " + std::to_string(limits_.other_bytes) +
+                    " bytes beside the rows, got more",
+                Fault::kWrong);
   }
   rest_.append(begin, end);
 }
@@ -76,7 +75,8 @@ void ResultReader::keep(const char* begin, const char* end) {
 void ResultReader::push(std::string_view bytes) {
   bytes_ += bytes.size();
   if (bytes_ > limits_.bytes) {
-    fail("expected at most " + std::to_string(limits_.bytes) + " bytes, got more");
+    fail_result("expected at most " + std::to_string(limits_.bytes) + " bytes, got more",
+                Fault::kWrong);
   }
   const char* at = bytes.data();
   const char* const end = at + bytes.size();
@@ -101,13 +101,15 @@ void ResultReader::push(std::string_view bytes) {
 }
 
 void ResultReader::finish() {
+  const std::string after = ", after " + std::to_string(bytes_) + " bytes";
   if (state_ == State::kElement || state_ == State::kToken || state_ == State::kBehind) {
-    rows_.fail_value("the text ends here");
+    rows_.fail_value("the text ends here" + after, Fault::kGarbled);
   }
   if (!stack_.empty() || state_ != State::kStructure) {
-    fail(std::string("the text ends within ") +
-         (state_ == State::kStructure ? "an object or array" : "a string") + ", after " +
-         std::to_string(bytes_) + " bytes");
+    const bool between = state_ == State::kStructure;
+    fail_result(std::string("the text ends within ") +
+                    (between ? "an object or array" : "a string") + after,
+                Fault::kGarbled);
   }
   rows_.check_complete();
 }
@@ -127,7 +129,7 @@ const char* ResultReader::structure(const char* at, const char* end) {
     if (!begun_) {
       begun_ = true;
       if (std::strchr("{[\"-0123456789tfn", c) == nullptr || c == '\0') {
-        fail("expected JSON, got text that begins with another character");
+        fail_result("expected JSON, got text that begins with another character", Fault::kGarbled);
       }
     }
     switch (c) {
@@ -181,7 +183,8 @@ void ResultReader::open(char bracket) {
     return;
   }
   if (stack_.size() == limits_.depth) {
-    fail("expected at most " + std::to_string(limits_.depth) + " levels, got more");
+    fail_result("expected at most " + std::to_string(limits_.depth) + " levels, got more",
+                Fault::kWrong);
   }
   const int here = stack_.empty() ? 0 : stack_.back().next;
   const bool each = !object && here >= 0 && path_[here] == kEachSample;
@@ -190,7 +193,8 @@ void ResultReader::open(char bracket) {
 
 void ResultReader::close(char bracket) {
   if (stack_.empty() || stack_.back().object != (bracket == '}')) {
-    fail(std::string("expected JSON, got a ") + bracket + " that closes nothing");
+    fail_result(std::string("expected JSON, got a ") + bracket + " that closes nothing",
+                Fault::kGarbled);
   }
   stack_.pop_back();
 }
@@ -231,11 +235,11 @@ const char* ResultReader::row(const char* at, const char* end) {
     } else if (state_ == State::kBehind) {
       const char c = *at++;
       if (c == ']') return end_row(), at;
-      if (c != ',') rows_.fail_value("expected a comma or the end of the row");
+      if (c != ',') rows_.fail_value("expected a comma or the end of the row", Fault::kGarbled);
       state_ = State::kElement;
       first_ = false;
     } else if (*at == ']') {
-      if (!first_) rows_.fail_value("expected a number, got the end of the row");
+      if (!first_) rows_.fail_value("expected a number, got the end of the row", Fault::kGarbled);
       return end_row(), at + 1;
     } else {
       const char* const next = numbers(at, end);
@@ -283,7 +287,8 @@ const char* ResultReader::token(const char* at, const char* end) {
   const char* const begin = at;
   while (at < end && *at != ',' && *at != ']' && !is_space(*at)) ++at;
   if (text_.size() + (at - begin) > kMaxNumber) {
-    rows_.fail_value("expected a number of at most " + std::to_string(kMaxNumber) + " characters");
+    rows_.fail_value("expected a number of at most " + std::to_string(kMaxNumber) + " characters",
+                     Fault::kWrong);
   }
   text_.append(begin, at);
   if (at == end) return at;

@@ -74,8 +74,6 @@ class ResultReader {
   void keep(const char* begin, const char* end);
   void begin_row();
   bool at_row() const { return !stack_.empty() && stack_.back().next == path_length_; }
-  [[noreturn]] void fail(const std::string& problem) const;
-
   RowPath path_;
   int path_length_;
   ResultRows rows_;

@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
+#include <utility>
 
-#include "core/error.h"
 #include "core/wire/number_reader.h"
 
 namespace tokengrad {
@@ -22,7 +21,22 @@ std::string shown(std::string_view text) {
   return text.size() > kShown ? part + "..." : part;
 }
 
+/// What came where a number should be. NaN and Infinity are no JSON, but numbers to some writers,
+/// as a word or a string is another value; what begins with anything else is nothing at all.
+Fault fault_of(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  const char first = text.empty() ? '\0' : text[0];
+  const char lower = static_cast<char>(first | 0x20);
+  const bool value = (lower >= 'a' && lower <= 'z') || first == '"' || first == '[' || first == '{';
+  return value ? Fault::kWrong : Fault::kGarbled;
+}
+
 }  // namespace
+
+void fail_result(const std::string& problem, Fault fault, Error::Facts facts) {
+  if (fault == Fault::kGarbled) facts.emplace_back("reason", "garbled");
+  throw Error("ERR_RESULT", problem, std::move(facts));
+}
 
 ResultRows::ResultRows(const RowsSpec& spec) : spec_(spec), seen_(spec.lengths.size()) {
   if (spec.run_counts.size() != spec.lengths.size()) {
@@ -57,8 +71,8 @@ void ResultRows::begin(size_t sample) {
   sample_ = sample;
   position_ = 0;
   if (sample >= samples()) {
-    throw Error("ERR_RESULT",
-                "expected " + std::to_string(samples()) + " entries, one per sample, got more");
+    fail_result("expected " + std::to_string(samples()) + " entries, one per sample, got more",
+                Fault::kWrong);
   }
   if (seen_[sample]) fail_row("expected one row, got a second one");
   seen_[sample] = true;
@@ -93,32 +107,33 @@ void ResultRows::take(std::string_view text) {
   stretch();
   const auto [number, end] = parse_number(text);
   const bool null = text == "null";
-  if (end == nullptr && !null) fail_value("expected a number, got " + shown(text));
+  if (end == nullptr && !null) fail_value("expected a number, got " + shown(text), fault_of(text));
   const bool usable = !null && std::isfinite(number);
   if (!usable && trained_) {
-    fail_value("expected a finite number within float32's range, got " + shown(text));
+    fail_value("expected a finite number within float32's range, got " + shown(text),
+               Fault::kWrong);
   }
   if (kept()) *target_ = usable ? number : 0;
   advance(1);
 }
 
 void ResultRows::fail_row(const std::string& problem) const {
-  throw Error("ERR_RESULT", "sample " + std::to_string(sample_) + ": " + problem,
+  fail_result("sample " + std::to_string(sample_) + ": " + problem, Fault::kWrong,
               {{"sample", static_cast<double>(sample_)}});
 }
 
-void ResultRows::fail_value(const std::string& problem) const {
-  throw Error(
-      "ERR_RESULT",
+void ResultRows::fail_value(const std::string& problem, Fault fault) const {
+  fail_result(
       "sample " + std::to_string(sample_) + ", position " + std::to_string(position_) + ": " +
           problem,
+      fault,
       {{"sample", static_cast<double>(sample_)}, {"position", static_cast<double>(position_)}});
 }
 
 void ResultRows::check_complete() const {
   if (complete_ == 0 || complete_ == samples()) return;
   const auto missing = std::find(seen_.begin(), seen_.end(), false) - seen_.begin();
-  throw Error("ERR_RESULT", "sample " + std::to_string(missing) + ": expected a row, got none",
+  fail_result("sample " + std::to_string(missing) + ": expected a row, got none", Fault::kWrong,
               {{"sample", static_cast<double>(missing)}});
 }
 

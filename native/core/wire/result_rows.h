@@ -4,10 +4,20 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/error.h"
+
 namespace tokengrad {
+
+/// What is wrong with a result: a text that is no JSON or is cut off is garbled, and may be better
+/// when it comes again; whatever else came will come again.
+enum class Fault { kWrong, kGarbled };
+
+/// Throws `ERR_RESULT`, for a garbled text with the fact `reason`, which is then `garbled`.
+[[noreturn]] void fail_result(const std::string& problem, Fault fault, Error::Facts facts = {});
 
 /// The rows that are expected, one a sample. The spans are read in place.
 struct RowsSpec {
@@ -58,7 +68,7 @@ class ResultRows {
 
   /// Throws `ERR_RESULT` for the row or the value that is due.
   [[noreturn]] void fail_row(const std::string& problem) const;
-  [[noreturn]] void fail_value(const std::string& problem) const;
+  [[noreturn]] void fail_value(const std::string& problem, Fault fault) const;
   /// Throws if some rows have come but not all.
   void check_complete() const;
 

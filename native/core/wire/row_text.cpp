@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <type_traits>
 
 #include "core/wire/bfloat16_text.h"
 #include "core/wire/decimal_text.h"
@@ -146,6 +147,40 @@ Write writer_of(const TextRow& row) {
   return nullptr;
 }
 
+/// How many values are 0 before the first one that is not. The bits `ignored` may be anything.
+template <typename T, auto ignored>
+size_t count_zeros(const void* values, size_t begin, size_t count) {
+  using Bits = std::remove_const_t<decltype(ignored)>;
+  constexpr size_t kBlock = 256;
+  const T* from = static_cast<const T*>(values) + begin;
+  const auto bits = [from](size_t i) { return std::bit_cast<Bits>(from[i]); };
+  for (size_t done = 0; done < count; done += kBlock) {
+    const size_t end = std::min(count, done + kBlock);
+    Bits any = 0;
+    for (size_t i = done; i < end; ++i) any |= bits(i);
+    if ((any & ~ignored) == 0) continue;
+    while ((bits(done) & ~ignored) == 0) ++done;
+    return done;
+  }
+  return count;
+}
+
+size_t count_zeros(const TextRow& row, size_t begin, size_t count) {
+  switch (row.type) {
+    case RowType::kFloat32:
+      return count_zeros<float, uint32_t{1} << 31>(row.values, begin, count);
+    case RowType::kFloat64:
+      return count_zeros<double, uint64_t{1} << 63>(row.values, begin, count);
+    case RowType::kBfloat16:
+      return count_zeros<uint16_t, uint16_t{1 << 15}>(row.values, begin, count);
+    case RowType::kInt32:
+      return count_zeros<int32_t, uint32_t{0}>(row.values, begin, count);
+    case RowType::kInt64:
+      return count_zeros<int64_t, uint64_t{0}>(row.values, begin, count);
+  }
+  return 0;
+}
+
 char* write_zeros(size_t count, char* out) {
   for (size_t i = 0; i < count; ++i) std::memcpy(out + 2 * i, "0,", 2);
   return out + 2 * count;
@@ -156,7 +191,7 @@ template <typename Zeros, typename Values>
 void walk(const TextRow& row, TextCursor& cursor, size_t end, const Zeros& zeros,
           const Values& values) {
   const auto take = [&](size_t count) {
-    values(cursor.position, cursor.value, count);
+    values(cursor.position, row.packed ? cursor.value : cursor.position, count);
     cursor.position += count;
     cursor.value += count;
   };
@@ -168,7 +203,7 @@ void walk(const TextRow& row, TextCursor& cursor, size_t end, const Zeros& zeros
     const size_t run_end = last ? row.length : run_begin + runs[2 * cursor.run + 1];
     if (cursor.position < run_begin) {
       const size_t until = std::min(end, run_begin);
-      zeros(until - cursor.position);
+      zeros(cursor.position, until - cursor.position);
       cursor.position = until;
     } else {
       take(std::min(end, run_end) - cursor.position);
@@ -195,7 +230,12 @@ size_t most_bytes(const TextRow& row) {
 char* write_positions(const TextRow& row, TextCursor& cursor, size_t end, char* out) {
   const Write write = writer_of(row);
   walk(
-      row, cursor, end, [&](size_t count) { out = write_zeros(count, out); },
+      row, cursor, end,
+      [&](size_t position, size_t count) {
+        const size_t good = row.packed ? count : count_zeros(row, position, count);
+        if (good < count) throw BadValue{position + good};
+        out = write_zeros(count, out);
+      },
       [&](size_t position, size_t value, size_t count) {
         const Written written = write(row.values, value, count, out);
         if (written.count < count) throw BadValue{position + written.count};
@@ -205,7 +245,7 @@ char* write_positions(const TextRow& row, TextCursor& cursor, size_t end, char* 
 }
 
 void skip_positions(const TextRow& row, TextCursor& cursor, size_t end) {
-  walk(row, cursor, end, [](size_t) {}, [](size_t, size_t, size_t) {});
+  walk(row, cursor, end, [](size_t, size_t) {}, [](size_t, size_t, size_t) {});
 }
 
 }  // namespace tokengrad

@@ -20,16 +20,17 @@ enum class RowRule { kNumber, kWeight, kId, kQuotedId };
 struct TextRow {
   RowType type;
   RowRule rule;
-  /// The values: all positions', or those of the runs one after the other.
+  /// All positions', or if `packed` those of the runs one after the other.
   const void* values;
   /// Positions of the row.
   size_t length;
-  /// First position and length of each run; the positions outside of them hold 0. Without runs
-  /// every position has its value.
+  /// First position and length of each run; the positions outside of them hold 0, of either sign.
+  /// Without runs every position has its value.
   std::optional<std::span<const uint32_t>> runs;
+  bool packed = false;
 };
 
-/// A value that cannot be written.
+/// A value that cannot be written, or is not 0 outside of the runs.
 struct BadValue {
   size_t position;
 };
@@ -40,7 +41,7 @@ size_t most_bytes(const TextRow& row);
 /// How far a row is written.
 struct TextCursor {
   size_t position = 0;
-  /// Values that came before, and the runs that lie behind.
+  /// Values of the runs that came before, and the runs that lie behind.
   size_t value = 0;
   size_t run = 0;
 };

@@ -33,7 +33,7 @@ void check_runs(const TextRow& row, size_t index) {
 Error bad_value(size_t row, size_t position) {
   return {"ERR_VALUE",
           "rows[" + std::to_string(row) + "][" + std::to_string(position) +
-              "]: a value that JSON or the row's type cannot hold",
+              "]: a value that the row's type, rule or runs do not allow",
           {{"row", static_cast<double>(row)}, {"position", static_cast<double>(position)}}};
 }
 
@@ -78,7 +78,7 @@ void TextPlan::cut(size_t piece_bytes) {
   close(rows_.size(), {}, false);
 }
 
-size_t TextPlan::write(size_t index, std::span<char> block) const {
+size_t TextPlan::write(size_t index, std::span<char> block, std::span<size_t> row_ends) const {
   const Piece& piece = pieces_[index];
   const End& end = ends_[index];
   if (block.size() < piece.capacity) {
@@ -107,6 +107,7 @@ size_t TextPlan::write(size_t index, std::span<char> block) const {
       // The last value's comma, where there is one.
       if (length > 0) --out;
       *out++ = ']';
+      row_ends[row] = out - block.data();
       cursor = {};
       with_text = true;
     }

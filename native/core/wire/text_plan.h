@@ -20,9 +20,13 @@ class TextPlan {
   size_t pieces() const { return pieces_.size(); }
   /// Bytes that a piece needs to be written.
   size_t capacity(size_t piece) const { return pieces_[piece].capacity; }
-  /// Writes a piece and gives its length. Throws `ERR_VALUE` with the facts `row` and `position` at
-  /// a value that cannot be written.
-  size_t write(size_t piece, std::span<char> out) const;
+  size_t rows() const { return rows_.size(); }
+  /// How many rows have ended when a piece has.
+  size_t rows_ended(size_t piece) const { return ends_[piece].row; }
+  /// Writes a piece and gives its length. `row_ends` has an entry for every row; those of the rows
+  /// that end in this piece are set to where in it. Throws `ERR_VALUE` with the facts `row` and
+  /// `position` at a value that cannot be written.
+  size_t write(size_t piece, std::span<char> out, std::span<size_t> row_ends) const;
 
  private:
   struct Piece {

@@ -93,12 +93,63 @@ TEST(packed_rows_have_zeros_outside_of_their_runs) {
   const std::vector<uint32_t> all{0, 3};
   const std::vector<uint32_t> none;
   const auto packed = [&](size_t length, const std::vector<uint32_t>& at) {
-    return TextRow{RowType::kFloat32, RowRule::kNumber, values.data(), length, at};
+    return TextRow{RowType::kFloat32, RowRule::kNumber, values.data(), length, at, true};
   };
   for (size_t piece = 1; piece < 300; ++piece) {
     EXPECT_EQUAL(
         encode({"", "", "", ""}, {packed(7, runs), packed(3, all), packed(2, none)}, piece),
         "[0,1.5,-2,0,0,3,0][1.5,-2,3][0,0]");
+  }
+}
+
+TEST(full_rows_have_zeros_outside_of_their_runs) {
+  const std::vector<float> floats{0, 1.5f, -2, -0.0f, 0, 3, 0};
+  const std::vector<double> doubles(floats.begin(), floats.end());
+  const std::vector<uint16_t> halves{0, 0x3fc0, 0xc000, 0x8000, 0, 0x4040, 0};
+  const std::vector<int32_t> ids{0, 1, 2, 0, 0, 3, 0};
+  const std::vector<int64_t> large(ids.begin(), ids.end());
+  const std::vector<uint32_t> runs{1, 2, 5, 1};
+  const auto full = [&runs](TextRow row) {
+    row.runs = runs;
+    return row;
+  };
+  for (size_t piece = 1; piece < 300; ++piece) {
+    EXPECT_EQUAL(encode({"", "", "", "", "", ""},
+                        {full(row_of(RowType::kFloat32, RowRule::kNumber, floats)),
+                         full(row_of(RowType::kFloat64, RowRule::kNumber, doubles)),
+                         full(row_of(RowType::kBfloat16, RowRule::kNumber, halves)),
+                         full(row_of(RowType::kInt32, RowRule::kId, ids)),
+                         full(row_of(RowType::kInt64, RowRule::kQuotedId, large))},
+                        piece),
+                 "[0,1.5,-2,0,0,3,0][0,1.5,-2,0,0,3,0][0,1.5,-2,0,0,3,0][0,1,2,0,0,3,0]"
+                 "[0,1,2,0,0,3,0]");
+  }
+}
+
+TEST(rows_end_where_their_brackets_are) {
+  const std::vector<float> values(100, 0.25f);
+  const std::vector<uint32_t> runs{3, 40, 90, 8};
+  std::vector<TextRow> rows;
+  Texts texts{"{"};
+  for (size_t length = 0; length < 100; length += 7) {
+    TextRow row{RowType::kFloat32, RowRule::kNumber, values.data(), length, std::nullopt};
+    if (length >= 98) row = {RowType::kFloat32, RowRule::kNumber, values.data(), 98, runs, true};
+    rows.push_back(row);
+    texts.emplace_back(length % 3, '-');
+  }
+  for (size_t piece = 1; piece < 3000; piece += 13) {
+    const auto encoding = std::make_shared<Encoding>(TextPlan(texts, rows, piece));
+    const Blocks blocks(encoding->plan());
+    Pool pool(3);
+    EXPECT(!finish(encoding, pool, blocks));
+    const std::string text = blocks.joined(encoding->lengths());
+    const std::vector<size_t> ends = encoding->row_ends();
+    EXPECT_EQUAL(ends.size(), rows.size());
+    size_t bracket = 0;
+    for (const size_t end : ends) {
+      bracket = text.find(']', bracket) + 1;
+      EXPECT_EQUAL(end, bracket);
+    }
   }
 }
 
@@ -190,6 +241,51 @@ TEST(values_that_cannot_be_written_are_named) {
     EXPECT(refused<int32_t>(kInt32, kId, {1, 2, -1}, piece) == place);
     EXPECT(refused<int64_t>(kInt64, kQuotedId, {1, 2, -1}, piece) == place);
   }
+}
+
+/// The position that is refused of a row which holds 0 but at some positions, and has runs.
+template <typename T>
+double refused_outside(RowType type, RowRule rule, std::vector<std::pair<size_t, T>> others,
+                       size_t piece) {
+  const std::vector<uint32_t> runs{100, 50, 1200, 10};
+  std::vector<T> values(2000);
+  for (const auto& [position, value] : others) values[position] = value;
+  TextRow row = row_of(type, rule, values);
+  row.runs = runs;
+  try {
+    encode({"", ""}, {row}, piece);
+  } catch (const Error& error) {
+    EXPECT_EQUAL(error.code(), std::string("ERR_VALUE"));
+    return test::fact(error, "position", -1.0);
+  }
+  return -1;
+}
+
+TEST(values_outside_of_runs_that_are_not_0_are_named) {
+  using enum RowType;
+  using enum RowRule;
+  for (const size_t piece : {60, 4096, 1 << 20}) {
+    for (const double place : {0, 99, 150, 405, 406, 1199, 1210, 1999}) {
+      const auto at = static_cast<size_t>(place);
+      const auto outside = [&]<typename T>(RowType type, RowRule rule, std::vector<T> bad, T zero) {
+        for (const T value : bad) {
+          EXPECT_EQUAL(refused_outside<T>(type, rule, {{at, value}, {1999, value}}, piece), place);
+        }
+        const std::vector<std::pair<size_t, T>> good{{at, zero}, {100, T(1)}, {1209, T(1)}};
+        EXPECT_EQUAL(refused_outside<T>(type, rule, good, piece), -1);
+      };
+      outside(kFloat32, kNumber, std::vector{0.5f, -0.5f, 1e-45f, std::nanf("")}, -0.0f);
+      outside(kFloat32, kWeight, std::vector{1.0f}, -0.0f);
+      outside(kFloat64, kNumber, std::vector{0.5, -0.5, 1e-300}, -0.0);
+      outside(kBfloat16, kNumber, std::vector<uint16_t>{1, 0x8001, 0x7f80}, uint16_t{0x8000});
+      outside(kInt32, kId, std::vector<int32_t>{1, std::numeric_limits<int32_t>::min()}, 0);
+      outside(kInt64, kQuotedId, std::vector{int64_t{1}, std::numeric_limits<int64_t>::min()},
+              int64_t{0});
+    }
+  }
+  // Faults within runs and outside of them are found in the order of the positions.
+  const std::vector<std::pair<size_t, float>> both{{120, std::nanf("")}, {900, 1}};
+  EXPECT_EQUAL(refused_outside<float>(kFloat32, kNumber, both, 4096), 120);
 }
 
 TEST(of_several_values_that_cannot_be_written_the_first_one_is_named) {

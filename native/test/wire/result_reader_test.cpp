@@ -33,6 +33,7 @@ struct Read {
   std::string fault;
   double sample = -1;
   double position = -1;
+  bool garbled = false;
 
   bool operator==(const Read&) const = default;
 };
@@ -55,6 +56,7 @@ Read read(const std::string& text, size_t part, const Expected& expected = {},
     result.fault = error.what();
     result.sample = test::fact(error, "sample", -1.0);
     result.position = test::fact(error, "position", -1.0);
+    result.garbled = test::fact(error, "reason", std::string()) == "garbled";
     // How far the values and the rest came is nobody's business then.
     result.values.clear();
     return result;
@@ -130,9 +132,11 @@ TEST(null_stands_for_zero_where_a_position_is_not_trained) {
 
 TEST(faults_name_sample_and_position) {
   const std::string head = R"([{"data":[0,1,2]},{"data":[0]},)";
-  const auto check = [&](const std::string& outputs, double sample, double position) {
+  const auto check = [&](const std::string& outputs, double sample, double position,
+                         bool garbled = false) {
     const Read got = read_all(result_of(outputs));
-    if (got.fault.empty() || got.sample != sample || got.position != position) {
+    if (got.fault.empty() || got.sample != sample || got.position != position ||
+        got.garbled != garbled) {
       test::fail(__FILE__, __LINE__, outputs + ": " + got.fault);
     }
   };
@@ -142,11 +146,15 @@ TEST(faults_name_sample_and_position) {
   check(head + R"({"data":[1,NaN,3,4]}])", 2, 1);
   check(head + R"({"data":[1,[2],3,4]}])", 2, 1);
   check(head + R"({"data":[1,{},3,4]}])", 2, 1);
-  check(head + R"({"data":[1,02,3,4]}])", 2, 1);
-  check(head + R"({"data":[1,,3,4]}])", 2, 1);
-  check(head + R"({"data":[1,2,3,]}])", 2, 3);
-  check(head + R"({"data":[1 2,3,4]}])", 2, 1);
-  check(head + R"({"data":[1,2,3}}])", 2, 2);
+  check(head + R"({"data":[1,-Infinity,3,4]}])", 2, 1);
+  check(head + R"({"data":[1,true,3,4]}])", 2, 1);
+  check(head + R"({"data":[1,02,3,4]}])", 2, 1, true);
+  check(head + R"({"data":[1,-,3,4]}])", 2, 1, true);
+  check(head + R"({"data":[1,?,3,4]}])", 2, 1, true);
+  check(head + R"({"data":[1,,3,4]}])", 2, 1, true);
+  check(head + R"({"data":[1,2,3,]}])", 2, 3, true);
+  check(head + R"({"data":[1 2,3,4]}])", 2, 1, true);
+  check(head + R"({"data":[1,2,3}}])", 2, 2, true);
   check(head + R"({"data":[1,2,3]}])", 2, -1);
   check(head + R"({"data":[1,2,3,4,5]}])", 2, -1);
   check(head + R"({"data":[]}])", 2, -1);
@@ -166,7 +174,9 @@ TEST(truncated_texts_are_refused_wherever_they_end) {
   const std::string text = result_of(R"([{"data":[0,-1.5,-2]},{"data":[0]},{"data":[1,2,3,4]}])");
   EXPECT_EQUAL(read(text, 7).fault, "");
   for (size_t length = 1; length < text.size(); ++length) {
-    EXPECT(!read_all(text.substr(0, length)).fault.empty());
+    const Read got = read_all(text.substr(0, length));
+    EXPECT(got.garbled);
+    EXPECT(got.fault.ends_with(", after " + std::to_string(length) + " bytes"));
   }
 }
 
@@ -175,6 +185,7 @@ TEST(sizes_and_depths_have_limits) {
   const std::string rest = read(text, 9).rest;
   const auto fault = [&](const ReadLimits& limits) {
     const Read got = read_all(text, {}, limits);
+    EXPECT(!got.garbled);
     return got.fault;
   };
   EXPECT_EQUAL(fault({text.size(), rest.size(), 4}), "");
@@ -185,10 +196,9 @@ TEST(sizes_and_depths_have_limits) {
 }
 
 TEST(what_is_not_json_is_refused_or_left_for_the_parser) {
-  EXPECT(!read_all("<html>\"").fault.empty());
-  EXPECT(!read_all("}").fault.empty());
-  EXPECT(!read_all(R"({"a":[1})").fault.empty());
-  EXPECT(!read_all("{}}").fault.empty());
+  for (const std::string text : {"<html>\"", "}", "{\"a\":[1}", "{}}"}) {
+    EXPECT(read_all(text).garbled);
+  }
   // Nothing of these is lost, so that a parser sees what is wrong with them.
   for (const std::string text : {"{\"a\" 1}", "{} {}", "[1 2]", "{,}", "nul"}) {
     EXPECT_EQUAL(read_all(text).rest, text);
