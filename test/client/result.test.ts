@@ -22,19 +22,16 @@ describe("log-probabilities", () => {
     expect(operation).toMatchObject({ id: "op-1", kind: "forward-backward" });
   });
 
-  test.each([null, 1e300])(
-    "%s is 0 where the weight is 0, else an error",
-    async (value) => {
-      expect((await forward(scored([value, -1, -2], [0, -3]))).logprobs[0]).toEqual(
-        new Float32Array([0, -1, -2]),
-      );
-      const error = await rejection(forward(scored([0, -1, -2], [0, value])));
-      expect(error).toMatchObject({ code: "ERR_RESPONSE", sample: 1, position: 1, garbled: false });
-      expect(error.message).toMatch(
-        /^output\.loss_fn_outputs\[1\]\.tensors\.logprobs\.data, sample 1, position 1: expected a finite number within float32's range, got /,
-      );
-    },
-  );
+  test.each([null, 1e300])("%s is 0 where the weight is 0, else an error", async (value) => {
+    expect((await forward(scored([value, -1, -2], [0, -3]))).logprobs[0]).toEqual(
+      new Float32Array([0, -1, -2]),
+    );
+    const error = await rejection(forward(scored([0, -1, -2], [0, value])));
+    expect(error).toMatchObject({ code: "ERR_RESPONSE", sample: 1, position: 1, garbled: false });
+    expect(error.message).toMatch(
+      /^output\.loss_fn_outputs\[1\]\.tensors\.logprobs\.data, sample 1, position 1: expected a finite number within float32's range, got /,
+    );
+  });
 
   test.each([
     [scored([0, -1, -2]), /^output\.loss_fn_outputs\[1\]\.tensors\.logprobs\.data, sample 1: expected a row/],
