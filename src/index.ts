@@ -30,6 +30,7 @@ export {
   ClientError,
   ConnectionError,
   ResponseError,
+  ResponseTooLargeError,
   TimeoutError,
 } from "./client/errors.ts";
 export type { Logger, OperationEvent, RequestEvent, RetryEvent, Tracer } from "./client/events.ts";

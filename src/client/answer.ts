@@ -15,11 +15,9 @@ export class Answer {
     this.request = request;
   }
 
-  fail(expected: string, value = this.value, place = ""): never {
-    const got = value === undefined ? "nothing" : describe(value);
-    throw new ResponseError(
-      `${this.path || "answer"}${place}: expected ${expected}, got ${got} (${this.request})`,
-    );
+  fail(expected: string): never {
+    const got = this.value === undefined ? "nothing" : describe(this.value);
+    throw new ResponseError(`${this.path || "answer"}: expected ${expected}, got ${got} (${this.request})`);
   }
 
   /** A member that may be missing; `null` counts as missing. */

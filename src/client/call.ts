@@ -4,6 +4,7 @@ import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, InputError } from "../errors.ts";
 import { checkNames } from "../names.ts";
+import { Pace } from "../pace.ts";
 import { type Attempt, CallAbortedError, type Progress, TimeoutError } from "./errors.ts";
 
 /** Options that every call takes. */
@@ -17,7 +18,7 @@ export interface CallOptions {
 /** The longest delay that a timer of Node can hold, about 25 days; anything longer is no limit at all. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** Failed attempts that are remembered; a server may be away for hours. */
-const REMEMBERED_ATTEMPTS = 50;
+export const REMEMBERED_ATTEMPTS = 50;
 
 export class Call implements Progress {
   readonly name: string;
@@ -37,6 +38,7 @@ export class Call implements Progress {
   readonly #timeoutMs: number;
   readonly #timer: NodeJS.Timeout | undefined;
   readonly #abort = () => this.#controller.abort();
+  #failure: Error | undefined;
 
   constructor(name: string, timeoutMs: number, signal: AbortSignal | undefined) {
     this.name = name;
@@ -53,7 +55,7 @@ export class Call implements Progress {
     if (timeoutMs <= LONGEST_TIMER_MS) this.#timer = setTimeout(this.#abort, timeoutMs);
   }
 
-  /** Fires on abort and when the time is up. */
+  /** Fires on abort, when the time is up, and when a part of the call has failed. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
@@ -76,9 +78,17 @@ export class Call implements Progress {
     if (this.failures.length > REMEMBERED_ATTEMPTS) this.failures.shift();
   }
 
-  /** Throws if the call was stopped. */
+  /** Ends what else is under way for the call, which has failed; `check` throws the error from then on. */
+  fail(error: Error): void {
+    if (this.signal.aborted) return;
+    this.#failure = error;
+    this.#abort();
+  }
+
+  /** Throws if the call was stopped or has failed. */
   check(): void {
     if (!this.signal.aborted) return;
+    if (this.#failure !== undefined) throw this.#failure;
     if (this.#user?.aborted) throw new CallAbortedError(this.name, this, this.#user.reason);
     throw new TimeoutError(this.name, this.#timeoutMs, this);
   }
@@ -86,6 +96,11 @@ export class Call implements Progress {
   /** Waits, or throws as soon as the call is stopped. @unit milliseconds */
   async pause(ms: number): Promise<void> {
     await delay(ms, undefined, { signal: this.signal });
+  }
+
+  /** For long work on the event loop, which ends where the call is stopped. */
+  pace(): Pace {
+    return new CallPace(this);
   }
 
   /** Waits until `begin` calls back; throws as soon as the call is stopped, after `begin`'s own undoing. */
@@ -130,6 +145,20 @@ export class Call implements Progress {
   end(): void {
     clearTimeout(this.#timer);
     this.#user?.removeEventListener("abort", this.#abort);
+  }
+}
+
+class CallPace extends Pace {
+  readonly #call: Call;
+
+  constructor(call: Call) {
+    super();
+    this.#call = call;
+  }
+
+  override async rest(): Promise<void> {
+    await super.rest();
+    this.#call.check();
   }
 }
 

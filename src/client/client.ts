@@ -56,6 +56,11 @@ export interface ClientOptions {
   /** Bodies made or sent at one time, over all calls; further calls wait. By default 268,435,456. @unit bytes */
   readonly maxBytesInFlight?: number | undefined;
   /**
+   * Size of an answer or of a result's download; one that is larger is not read to its end. By default 4,294,967,296.
+   * @unit bytes
+   */
+  readonly maxResponseBytes?: number | undefined;
+  /**
    * Takes the client's lines, such as `console`: requests (debug), progress of starts (info), failures that are waited
    * out (warn). Never keys or bodies. By default as the environment's `TOGETHER_LOG` (`info`, `debug`) says, to stderr.
    */
@@ -82,6 +87,7 @@ const OPTIONS = [
   "maxChunkSamples",
   "maxChunkBytes",
   "maxBytesInFlight",
+  "maxResponseBytes",
   "logger",
   "tracer",
   "wireFormat",
@@ -127,6 +133,7 @@ export class Client implements AsyncDisposable {
           retryDelayMs: options.retryDelayMs ?? 500,
         }),
         requestTimeoutMs: checkTimeout("requestTimeoutMs", options.requestTimeoutMs ?? 60_000),
+        maxResponseBytes: positive("maxResponseBytes", options.maxResponseBytes ?? 2 ** 32),
       }),
       observer,
       wireFormat: new WireFormatChoice(options.wireFormat ?? "auto"),

@@ -1,6 +1,6 @@
 // The samples of one or more passes: where their trained positions lie, and their text, made once where it is kept.
 import { Pace } from "../pace.ts";
-import { type RowLayout, readRowLayout, runOffsetsOf } from "../rows/layout.ts";
+import { type IndexedRowLayout, readRowLayout } from "../rows/layout.ts";
 import type { Items } from "./body.ts";
 import type { ByteBudget } from "./budget.ts";
 import { type WireFormat, writeSample } from "./formats.ts";
@@ -20,8 +20,7 @@ export class EncodedSamples {
   readonly #keep: Keep;
   readonly #texts = new Map<WireFormat, Promise<Items>>();
   readonly #ended = new AbortController();
-  #layout: Promise<RowLayout> | undefined;
-  #runOffsets: Float64Array | undefined;
+  #layout: Promise<IndexedRowLayout> | undefined;
   /** Gives back the room that the text takes. */
   #giveBack: (() => void) | undefined;
 
@@ -35,7 +34,7 @@ export class EncodedSamples {
   }
 
   /** Where the trained positions lie. */
-  layout(): Promise<RowLayout> {
+  layout(): Promise<IndexedRowLayout> {
     this.#layout ??= readRowLayout(
       this.samples.map(({ weights }) => weights),
       (sample) => `samples[${sample}].weights`,
@@ -46,9 +45,8 @@ export class EncodedSamples {
 
   /** First position and length of each run of trained positions in one sample's row. */
   async runs(sample: number): Promise<Uint32Array> {
-    const layout = await this.layout();
-    this.#runOffsets ??= runOffsetsOf(layout);
-    return layout.runs.subarray(2 * this.#runOffsets[sample]!, 2 * this.#runOffsets[sample + 1]!);
+    const { runs, runOffsets } = await this.layout();
+    return runs.subarray(2 * runOffsets[sample]!, 2 * runOffsets[sample + 1]!);
   }
 
   /** The samples as a custom pass sends them; undefined where the text is not kept. */

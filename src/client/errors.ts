@@ -99,13 +99,39 @@ export class ClientClosedError extends ClientError {
   }
 }
 
+interface ResponseErrorDetails {
+  readonly cause?: unknown;
+  readonly garbled?: boolean | undefined;
+  readonly sample?: number | undefined;
+  readonly position?: number | undefined;
+}
+
 /** An answer came that is not what the API promises: not JSON, cut off, or with a wrong or missing field. */
 export class ResponseError extends ClientError {
   /** True where the answer was no JSON at all, as when it was cut off: asking again may help. */
   readonly garbled: boolean;
+  /** Index of the sample in its batch, where a row of log-probabilities is wrong. */
+  readonly sample: number | undefined;
+  /** Index of the position in the sample's row of targets, where a single number is wrong. */
+  readonly position: number | undefined;
 
-  constructor(message: string, options: { cause?: unknown; garbled?: boolean } = {}) {
-    super("ERR_RESPONSE", message, options);
-    this.garbled = options.garbled ?? false;
+  constructor(message: string, details: ResponseErrorDetails = {}, code = "ERR_RESPONSE") {
+    super(code, message, details);
+    this.garbled = details.garbled ?? false;
+    this.sample = details.sample;
+    this.position = details.position;
+  }
+}
+
+/** An answer was larger than it may be, and was not read to its end. */
+export class ResponseTooLargeError extends ResponseError {
+  /** What it may have at most. @unit bytes */
+  readonly limit: number;
+
+  /** `why` is where the limit comes from. */
+  constructor(limit: number, why: string, request: string) {
+    const message = `answer: expected at most ${limit} bytes (${why}), got more (${request})`;
+    super(message, {}, "ERR_RESPONSE_TOO_LARGE");
+    this.limit = limit;
   }
 }

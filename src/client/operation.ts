@@ -8,6 +8,7 @@ import { type Call, type CallOptions, runCall } from "./call.ts";
 import { halves, type Range } from "./chunks.ts";
 import type { SessionContext } from "./core.ts";
 import { CallAbortedError, ClientClosedError, ClientError, TimeoutError } from "./errors.ts";
+import type { Logprobs } from "./logprobs.ts";
 import {
   AmbiguousStepError,
   NoLogprobsError,
@@ -15,10 +16,12 @@ import {
   OperationFailedError,
   PartialPassError,
 } from "./operation-errors.ts";
+import type { Turn } from "./order.ts";
 import { resultOf } from "./poll.ts";
+import { checkScored } from "./results.ts";
 import { mayHaveArrived } from "./retry.ts";
 import type { Submission } from "./submission.ts";
-import { type Accepted, type Operation, submit } from "./submit.ts";
+import { type Accepted, type Operation, submit, type Taker } from "./submit.ts";
 import { checkHeader } from "./transport.ts";
 
 export interface OperationOptions extends CallOptions {
@@ -29,12 +32,6 @@ export interface OperationOptions extends CallOptions {
   readonly idempotencyKey?: string | undefined;
 }
 
-/** An operation's output, with the items that it is about. */
-export interface Finished {
-  readonly output: Answer;
-  readonly range: Range;
-}
-
 /** What a call gives of the operations that it became. */
 export interface Done<T> {
   /** One result for each operation, in the order of their items. */
@@ -42,6 +39,8 @@ export interface Done<T> {
   /** The last of the operations; most calls are a single one. */
   readonly operation: Operation;
   readonly operations: readonly Operation[];
+  /** Those of all items, where the submission asked for them. */
+  readonly logprobs: Logprobs | undefined;
 }
 
 /**
@@ -52,7 +51,7 @@ export async function runOperation<T>(
   context: SessionContext,
   submission: Submission,
   options: OperationOptions,
-  read: (finished: Finished) => T,
+  read: (output: Answer) => T,
   names: readonly string[] = [],
 ): Promise<Done<T>> {
   const { core } = context;
@@ -62,10 +61,8 @@ export async function runOperation<T>(
   const event = { kind, sessionId: context.id, items: count, operationIds: [] as string[] };
   const run = (call: Call) =>
     context.order.run(effect, call, async (turn) => {
-      const pass = new Pass({ context, submission, key, call, accepted, read });
-      await pass.submit({ from: 0, to: count });
-      if (!submission.holdsTurn) turn.done();
-      return pass.finish();
+      const logprobs = submission.logprobs && (await submission.logprobs(call));
+      return new Pass({ context, submission, key, call, accepted, logprobs, read }).run(turn);
     });
   try {
     return await core.observer.operation(event, async () => {
@@ -87,40 +84,85 @@ interface Run<T> {
   readonly call: Call;
   /** Filled as the service takes one operation after the other. */
   readonly accepted: Accepted[];
-  readonly read: (finished: Finished) => T;
+  readonly logprobs: Logprobs | undefined;
+  readonly read: (output: Answer) => T;
 }
 
-/** One run of a submission: all its operations, from their submission to their results. */
-class Pass<T> {
+/** One run of a submission: results are asked for and read while later operations are still being submitted. */
+class Pass<T> implements Taker {
   readonly #run: Run<T>;
+  #submitting = true;
+  /** Called when there is a further operation, or none will come any more. */
+  #wake: () => void = () => {};
 
   constructor(run: Run<T>) {
     this.#run = run;
   }
 
-  submit(range: Range): Promise<void> {
-    const { context, submission, key, call, accepted } = this.#run;
-    return submit(context, submission, range, key, call, accepted);
+  get logprobs(): Logprobs | undefined {
+    return this.#run.logprobs;
   }
 
-  async finish(): Promise<Done<T>> {
-    const { context, call, accepted, read } = this.#run;
+  take(accepted: Accepted): void {
+    this.#run.accepted.push(accepted);
+    this.#wake();
+  }
+
+  async run(turn: Turn): Promise<Done<T>> {
+    const { submission, call } = this.#run;
+    const submitted = this.#submit({ from: 0, to: submission.count }).then(() => {
+      if (!submission.holdsTurn) turn.done();
+    });
+    const done = this.#finish(submitted);
+    // Whichever fails first ends the other, and its error is the call's.
+    const fail = (error: Error) => call.fail(error);
+    await Promise.all([submitted.catch(fail).finally(() => this.#end()), done.catch(fail)]);
+    call.check();
+    return done;
+  }
+
+  #submit(range: Range): Promise<void> {
+    const { context, submission, key, call } = this.#run;
+    return submit(context, submission, range, key, call, this);
+  }
+
+  #end(): void {
+    this.#submitting = false;
+    this.#wake();
+  }
+
+  async #finish(submitted: Promise<void>): Promise<Done<T>> {
+    const { context, call, accepted, logprobs, read } = this.#run;
     const parts: T[] = [];
     const operations: Operation[] = [];
-    for (let next = accepted[0]; next !== undefined; next = accepted[operations.length]) {
+    while (this.#submitting || operations.length < accepted.length) {
+      const next = accepted[operations.length];
+      if (next === undefined) {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+        continue;
+      }
+      if (!this.#submitting) call.operationId = next.operation.id;
       try {
-        const output = await context.channel.resolve(await resultOf(context, next, call), call);
-        parts.push(read({ output, range: next.range }));
+        const output = await context.channel.resolve(
+          await resultOf(context, next, call),
+          call,
+          next.logprobs,
+        );
+        const part = read(output);
+        if (next.logprobs !== undefined) checkScored(output, next.logprobs);
+        parts.push(part);
         operations.push(next.operation);
       } catch (error) {
-        await this.#smaller(operations.length, error);
+        await this.#smaller(operations.length, error, submitted);
       }
     }
-    return { parts, operations, operation: operations.at(-1)! };
+    return { parts, operations, operation: operations.at(-1)!, logprobs };
   }
 
   /** Puts halves in the place of a scoring pass that was too much for the service. */
-  async #smaller(index: number, error: unknown): Promise<void> {
+  async #smaller(index: number, error: unknown, submitted: Promise<void>): Promise<void> {
     const { submission, accepted } = this.#run;
     const tooMuch =
       error instanceof NoLogprobsError ||
@@ -128,8 +170,9 @@ class Pass<T> {
     const { divisible, effect } = submission;
     const parts = tooMuch && divisible && effect === "reads" && halves(accepted[index]!.range);
     if (!parts) throw error;
+    await submitted;
     const behind = accepted.splice(index).slice(1);
-    for (const range of parts) await this.submit(range);
+    for (const range of parts) await this.#submit(range);
     accepted.push(...behind);
   }
 }

@@ -1,6 +1,7 @@
 // The bodies of the operations that carry samples, gradients or prompts.
 
 import { InputError } from "../errors.ts";
+import type { Call } from "./call.ts";
 import type { EncodedSamples } from "./encoded-samples.ts";
 import {
   EITHER_FORMAT,
@@ -11,6 +12,7 @@ import {
 } from "./formats.ts";
 import { checkGradients, type GradientsLike, gradientRow } from "./gradients.ts";
 import type { ItemWriter } from "./items.ts";
+import { Logprobs } from "./logprobs.ts";
 import { CUSTOM, type LossPlan } from "./loss.ts";
 import type { Effect } from "./order.ts";
 import { encodedSamples, type SamplesLike } from "./prepared.ts";
@@ -21,12 +23,12 @@ import type { OperationKind, Submission } from "./submission.ts";
 export function lossPass(
   given: SamplesLike,
   plan: LossPlan,
-  pass: { readonly forwardOnly: boolean; readonly outputs: boolean },
+  pass: { readonly forwardOnly: boolean; readonly logprobs: "rows" | "packed" | undefined },
   wireFormat: WireFormatChoice,
 ): Submission {
   const encoded = encodedSamples(given, plan.rows);
   const { samples } = encoded;
-  const { forwardOnly, outputs } = pass;
+  const { forwardOnly, logprobs } = pass;
   return {
     kind: "forward-backward",
     effect: forwardOnly ? "reads" : "changes",
@@ -34,7 +36,7 @@ export function lossPass(
     head: { loss: plan.wire },
     flags: {
       ...(forwardOnly && { forward_only: true }),
-      ...(outputs && { return_loss_fn_outputs: true }),
+      ...(logprobs && { return_loss_fn_outputs: true }),
     },
     lists: [sampleList(encoded, plan)],
     samples: encoded,
@@ -43,6 +45,7 @@ export function lossPass(
     divisible: forwardOnly && plan.isSum,
     // The weights that score a batch must not change before its last part is scored.
     holdsTurn: forwardOnly,
+    logprobs: logprobs && ((call) => logprobsOf(encoded, logprobs === "packed", call)),
   };
 }
 
@@ -113,6 +116,10 @@ export const smallPass = (kind: OperationKind, effect: Effect, head?: object): S
   divisible: false,
   holdsTurn: false,
 });
+
+async function logprobsOf(encoded: EncodedSamples, packed: boolean, call: Call): Promise<Logprobs> {
+  return new Logprobs(await call.until(encoded.layout()), packed);
+}
 
 function sampleList(encoded: EncodedSamples, plan: LossPlan): Submission["lists"][number] {
   const { samples } = encoded;

@@ -5,7 +5,7 @@ import { Answer } from "./answer.ts";
 import { ApiError } from "./api-errors.ts";
 import type { Body } from "./body.ts";
 import type { Call } from "./call.ts";
-import { parseAnswer } from "./reply.ts";
+import type { LogprobsPart } from "./logprobs.ts";
 import type { Sender } from "./sender.ts";
 
 /**
@@ -67,8 +67,8 @@ export class PayloadChannel {
     }
   }
 
-  /** An output with the members that were moved out of it. */
-  async resolve(output: Answer, call: Call): Promise<Answer> {
+  /** An output with the members that were moved out of it; the numbers of their rows go to `logprobs`. */
+  async resolve(output: Answer, call: Call, logprobs: LogprobsPart | undefined): Promise<Answer> {
     const payload = output.maybe("payload_id");
     if (payload === undefined) return output;
     const id = encodeURIComponent(payload.string());
@@ -76,9 +76,8 @@ export class PayloadChannel {
     return this.#fresh(async () => {
       const request = { method: "POST", path: `${this.#path}/${id}/download-url` } as const;
       const url = (await this.#sender.send(request, call)).at("download_url").string();
-      const where = `payload ${id}`;
-      const found = parseAnswer(await this.#sender.download(url, call), where);
-      return new Answer({ ...inline, ...found.object() }, "output", where);
+      const found = await this.#sender.download(url, `payload ${id}`, call, logprobs);
+      return new Answer({ ...inline, ...found.object() }, "output", found.request);
     });
   }
 

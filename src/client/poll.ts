@@ -19,13 +19,12 @@ const UNEXPLAINED_REFUSALS = 3;
 /** The output of the operation. The first look comes at once, unless the answer to its submission says it all. */
 export async function resultOf(
   { core, path }: SessionContext,
-  { operation, answer }: Accepted,
+  { operation, answer, logprobs }: Accepted,
   call: Call,
 ): Promise<Answer> {
   const submitted = outputOf(answer, operation);
   if (submitted !== undefined) return submitted;
-  call.operationId = operation.id;
-  const request = operationRequest(path, operation.kind, operation.id);
+  const request = { ...operationRequest(path, operation.kind, operation.id), logprobs };
   let longest = FIRST_PAUSE_MS;
   let unexplained = 0;
   for (let failures = 0; ; ) {

@@ -1,36 +1,38 @@
 // Reads the answer of one request: JSON of a success, or the error that an unsuccessful status stands for.
 
+import { LOGPROBS_IN_OPERATION, LOGPROBS_IN_OUTPUT } from "../wire/result.ts";
 import { Answer } from "./answer.ts";
 import { type ApiError, apiError } from "./api-errors.ts";
-import { ResponseError } from "./errors.ts";
+import { Arriving, looksLikeHtml } from "./arriving.ts";
+import type { LogprobsPart } from "./logprobs.ts";
 import { retryAfter } from "./retry.ts";
 import { type Outgoing, type Reply, shown, shownURL, type Transport } from "./transport.ts";
 
-/** How much of a failed answer is read for its message; the rest is cut off. @unit bytes */
-const ERROR_BODY_BYTES = 1024 * 1024;
+/** How much is read of an answer that is no result, such as an error's message; the rest is cut off. @unit bytes */
+const START_BYTES = 1024 * 1024;
+
+/** How the JSON of an answer is read. */
+export interface Reading {
+  /** What it may have at most. @unit bytes */
+  readonly maxBytes: number;
+  /** Where the log-probabilities go that it may bring. */
+  readonly logprobs: LogprobsPart | undefined;
+  /** What messages call the request. By default `METHOD url`. */
+  readonly where?: string | undefined;
+}
 
 export const isSuccess = ({ statusCode }: Reply): boolean => statusCode >= 200 && statusCode < 300;
 
-export async function readBody(reply: Reply, limit = Infinity): Promise<Buffer> {
+/** The body of an answer of which little is expected. */
+export async function readStart(reply: Reply): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of reply.body as AsyncIterable<Buffer>) {
     chunks.push(chunk);
     bytes += chunk.length;
-    if (bytes >= limit) break;
+    if (bytes >= START_BYTES) break;
   }
   return Buffer.concat(chunks);
-}
-
-/** The JSON of an answer. */
-export function parseAnswer(body: Buffer, where: string): Answer {
-  try {
-    return new Answer(JSON.parse(body.toString()), "", where);
-  } catch (cause) {
-    const got =
-      body.length === 0 ? "nothing" : looksLikeHtml(body) ? "HTML" : `${body.length} bytes that do not parse`;
-    throw new ResponseError(`answer: expected JSON, got ${got} (${where})`, { cause, garbled: true });
-  }
 }
 
 /** Reads the body of an unsuccessful answer and gives its error. */
@@ -39,7 +41,7 @@ export async function readError(reply: Reply, request: Outgoing, transport: Tran
     const value = reply.headers[name];
     return Array.isArray(value) ? value[0] : value;
   };
-  const { message, ...fields } = errorFields(await readBody(reply, ERROR_BODY_BYTES));
+  const { message, ...fields } = errorFields(await readStart(reply));
   const shouldRetry = header("x-should-retry");
   return apiError({
     ...fields,
@@ -55,13 +57,17 @@ export async function readError(reply: Reply, request: Outgoing, transport: Tran
 }
 
 /** The JSON of a successful answer; throws the error of an unsuccessful one. */
-export async function readAnswer(reply: Reply, request: Outgoing, transport: Transport): Promise<Answer> {
+export async function readAnswer(
+  reply: Reply,
+  request: Outgoing,
+  transport: Transport,
+  { maxBytes, logprobs, where = shown(request) }: Reading,
+): Promise<Answer> {
   if (!isSuccess(reply)) throw await readError(reply, request, transport);
-  return parseAnswer(await readBody(reply), shown(request));
-}
-
-function looksLikeHtml(body: Buffer): boolean {
-  return body.subarray(0, 64).toString().trimStart().startsWith("<");
+  const arriving = new Arriving(reply, maxBytes, where);
+  const path = request.toApi ? LOGPROBS_IN_OPERATION : LOGPROBS_IN_OUTPUT;
+  const value = await (logprobs === undefined ? arriving.parsed() : arriving.readInto(logprobs, path));
+  return new Answer(value, "", where);
 }
 
 /** What the body of a failed answer says: `{ error: { message, … } }`, a bare `{ message }`, or plain text. */

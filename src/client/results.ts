@@ -1,8 +1,8 @@
 // What the operations give back, read from their outputs.
 
-import type { Answer } from "./answer.ts";
+import { Answer } from "./answer.ts";
+import type { LogprobsPart } from "./logprobs.ts";
 import { NoLogprobsError } from "./operation-errors.ts";
-import type { Sample } from "./sample.ts";
 import type { OperationKind } from "./submission.ts";
 
 /** A token id: a plain number, or a BigInt beyond 2^53 - 1. */
@@ -96,31 +96,14 @@ export function lossResult(output: Answer): LossResult {
   return { loss: output.at("loss").number(), metrics };
 }
 
-/**
- * One row of log-probabilities per sample, in full length. What is not finite is an error where the position is
- * trained, and 0 where its weight is 0.
- */
-export function logprobRows(output: Answer, samples: readonly Sample[]): Float32Array[] {
+/** Throws where an output came without its log-probabilities. */
+export function checkScored(output: Answer, logprobs: LogprobsPart): void {
   const outputs = output.maybe("loss_fn_outputs");
-  const rows = outputs?.items() ?? [];
-  if (outputs === undefined || rows.length === 0) throw new NoLogprobsError(output.request);
-  if (rows.length !== samples.length) outputs.fail(`${samples.length} entries, one per sample`);
-  return rows.map((row, sample) => {
-    const data = row.at("tensors").at("logprobs").at("data");
-    const values = data.elements();
-    const { weights } = samples[sample]!;
-    if (values.length !== weights.length)
-      data.fail(`${weights.length} numbers, one per target of sample ${sample}`);
-    const logprobs = new Float32Array(values.length);
-    for (let position = 0; position < values.length; position++) {
-      const value = values[position];
-      if (typeof value === "number" && Number.isFinite(Math.fround(value))) logprobs[position] = value;
-      else if (weights[position] !== 0) {
-        data.fail("a finite number", value, `, sample ${sample}, position ${position}`);
-      }
-    }
-    return logprobs;
-  });
+  const [first] = outputs?.elements() ?? [];
+  if (outputs === undefined || first === undefined) throw new NoLogprobsError(output.request);
+  if (logprobs.arrived) return;
+  const row = new Answer(first, `${outputs.path}[0]`, output.request);
+  row.at("tensors").at("logprobs").at("data").fail("the rows of all samples");
 }
 
 export function sampleResults(output: Answer, prompts: number): SampleResult[] {

@@ -4,10 +4,11 @@ import { TokengradError } from "../errors.ts";
 import type { Answer } from "./answer.ts";
 import { ApiError } from "./api-errors.ts";
 import type { Body } from "./body.ts";
-import type { Call } from "./call.ts";
+import { type Call, REMEMBERED_ATTEMPTS } from "./call.ts";
 import { type Attempt, ClientError, ConnectionError } from "./errors.ts";
 import type { Observer } from "./events.ts";
-import { isSuccess, readAnswer, readBody, readError } from "./reply.ts";
+import type { LogprobsPart } from "./logprobs.ts";
+import { isSuccess, readAnswer, readError, readStart } from "./reply.ts";
 import { isTransient, mayHaveArrived, pauseAfter, type RetryOptions } from "./retry.ts";
 import { type Outgoing, type Reply, shown, shownURL, type Transport } from "./transport.ts";
 
@@ -18,6 +19,8 @@ export interface Request {
   readonly path: string;
   readonly body?: Body | undefined;
   readonly idempotencyKey?: string | undefined;
+  /** Where the log-probabilities go that the answer may bring. */
+  readonly logprobs?: LogprobsPart | undefined;
   /** True where the server would do it twice if it came twice: then it is only repeated if it certainly did not arrive. */
   readonly once?: boolean | undefined;
 }
@@ -25,6 +28,8 @@ export interface Request {
 export interface SenderOptions extends RetryOptions {
   /** Time of one attempt; each that runs out doubles it for the next. @unit milliseconds */
   readonly requestTimeoutMs: number;
+  /** Size of an answer or of a result's download. @unit bytes */
+  readonly maxResponseBytes: number;
 }
 
 /** By the fourth failure a request may take 16 times as long. */
@@ -47,26 +52,27 @@ export class Sender {
   send(request: Request, call: Call): Promise<Answer> {
     const outgoing = this.#toApi(request);
     return this.#persist(outgoing, call, request.once ?? false, (reply) =>
-      readAnswer(reply, outgoing, this.transport),
+      this.#answer(reply, outgoing, request.logprobs),
     );
   }
 
   /** As `send`, once. `failures` counts those in a row before it, and lengthens the time that it may take. */
   attempt(request: Request, call: Call, failures: number): Promise<Answer> {
     const outgoing = this.#toApi(request);
-    return this.#once(outgoing, call, failures, (reply) => readAnswer(reply, outgoing, this.transport));
+    return this.#once(outgoing, call, failures, (reply) => this.#answer(reply, outgoing, request.logprobs));
   }
 
   /** Sends a body to a storage address, without the key. */
   async upload(url: string, body: Body, call: Call): Promise<void> {
     const outgoing = { method: "PUT", url, toApi: false, body } as const;
-    await this.#persist(outgoing, call, false, (reply) => this.#stored(reply, outgoing, readBody));
+    await this.#persist(outgoing, call, false, (reply) => this.#stored(reply, outgoing, readStart));
   }
 
-  /** What a storage address holds. However long it takes, it must not stand still. */
-  download(url: string, call: Call): Promise<Buffer> {
+  /** The JSON that a storage address holds, under a name for messages. However long it takes, it must not stand still. */
+  download(url: string, name: string, call: Call, logprobs: LogprobsPart | undefined): Promise<Answer> {
     const outgoing = this.#fromStorage(url);
-    return this.#persist(outgoing, call, false, (reply) => this.#stored(reply, outgoing, readBody));
+    const where = `${name}: ${shown(outgoing)}`;
+    return this.#persist(outgoing, call, false, (reply) => this.#answer(reply, outgoing, logprobs, where));
   }
 
   /** As `download`, once, from a byte on; `read` takes the answer. */
@@ -91,6 +97,16 @@ export class Sender {
     return { method: "GET", url, toApi: false, idleMs: this.#options.requestTimeoutMs } as const;
   }
 
+  #answer(
+    reply: Reply,
+    request: Outgoing,
+    logprobs: LogprobsPart | undefined,
+    where?: string,
+  ): Promise<Answer> {
+    const maxBytes = this.#options.maxResponseBytes;
+    return readAnswer(reply, request, this.transport, { maxBytes, logprobs, where });
+  }
+
   async #stored<T>(reply: Reply, request: Outgoing, read: (reply: Reply) => Promise<T>): Promise<T> {
     if (!isSuccess(reply)) throw await readError(reply, request, this.transport);
     return read(reply);
@@ -108,7 +124,7 @@ export class Sender {
     onlyOnce: boolean,
     read: (reply: Reply) => Promise<T>,
   ): Promise<T> {
-    const before = call.failureCount;
+    const made: Attempt[] = [];
     for (let failures = 1; ; failures++) {
       try {
         return await this.#once(outgoing, call, onlyOnce ? Infinity : failures - 1, read);
@@ -118,8 +134,9 @@ export class Sender {
         const pauseMs = repeat ? pauseAfter(error, failures, this.#options) : undefined;
         // A pause beyond the call's end would only hide what went wrong.
         const again = pauseMs !== undefined && pauseMs < call.remainingMs;
-        if (again || failures > 1) this.#note(error, shown(outgoing), call, again ? pauseMs : undefined);
-        if (!again) throw gaveUp(error, call, before);
+        if (again || failures > 1)
+          made.push(this.#note(error, shown(outgoing), call, again ? pauseMs : undefined));
+        if (!again) throw gaveUp(error, call, made);
         await call.pause(pauseMs);
       }
     }
@@ -157,7 +174,7 @@ export class Sender {
     return this.#options.requestTimeoutMs * 2 ** Math.min(failures, MOST_DOUBLINGS) + bytes / SLOWEST_UPLOAD;
   }
 
-  #note(error: unknown, request: string, call: Call, pauseMs: number | undefined): void {
+  #note(error: unknown, request: string, call: Call, pauseMs: number | undefined): Attempt {
     const attempt: Attempt = {
       request,
       atMs: Math.round(call.elapsedMs),
@@ -169,15 +186,15 @@ export class Sender {
     };
     call.failed(attempt, error);
     this.#observer.retry({ ...attempt, call: call.name });
+    return attempt;
   }
 }
 
 /** The last error, with the attempts before it. */
-function gaveUp(error: unknown, call: Call, before: number): unknown {
-  const made = call.failureCount - before;
-  if (error instanceof ClientError && made > 1) {
-    error.attempts = call.failures.slice(-made);
-    error.message += `; gave up after ${made} attempts in ${(call.elapsedMs / 1000).toFixed(1)} s`;
+function gaveUp(error: unknown, call: Call, made: readonly Attempt[]): unknown {
+  if (error instanceof ClientError && made.length > 1) {
+    error.attempts = made.slice(-REMEMBERED_ATTEMPTS);
+    error.message += `; gave up after ${made.length} attempts in ${(call.elapsedMs / 1000).toFixed(1)} s`;
   }
   return error;
 }

@@ -1,10 +1,12 @@
 // A training session: the operations that score, train, publish and sample.
 
+import type { Answer } from "./answer.ts";
 import { type CallOptions, runCall } from "./call.ts";
 import type { SessionContext } from "./core.ts";
 import type { GradientsLike } from "./gradients.ts";
+import type { Logprobs } from "./logprobs.ts";
 import { CUSTOM, type LossConfig, planLoss } from "./loss.ts";
-import { type Finished, type OperationOptions, runOperation } from "./operation.ts";
+import { type OperationOptions, runOperation } from "./operation.ts";
 import { SessionOrder } from "./order.ts";
 import { customPass, lossPass, samplePass, smallPass } from "./passes.ts";
 import { operationRequest } from "./poll.ts";
@@ -21,7 +23,6 @@ import {
   type Checkpoint,
   checkpoint,
   type LossResult,
-  logprobRows,
   lossResult,
   type OperationInfo,
   operationInfo,
@@ -76,26 +77,27 @@ export class Session implements AsyncDisposable {
 
   /**
    * Scores a batch without accumulating gradients. `logprobs` has one row per sample, one value per target; positions
-   * of weight 0 hold 0. With `cross_entropy`, a batch that is too large for the service is scored in parts; `metrics` is
-   * then empty, since figures of parts have no sum.
+   * of weight 0 hold 0. The rows are views of one buffer. With `cross_entropy`, a batch that is too large for the service
+   * is scored in parts; `metrics` is then empty, since figures of parts have no sum.
    */
   async forward(
     samples: SamplesLike,
     options: ForwardOptions = {},
   ): Promise<LossResult & { logprobs: Float32Array[] } & Operations> {
-    const plan = planLoss(options.loss ?? { type: "cross_entropy" });
-    const pass = lossPass(samples, plan, { forwardOnly: true, outputs: true }, this.#context.core.wireFormat);
-    const read = ({ output, range }: Finished) => ({
-      ...lossResult(output),
-      logprobs: logprobRows(output, pass.samples!.samples.slice(range.from, range.to)),
-    });
-    const { parts, ...operations } = await runOperation(this.#context, pass, options, read, ["loss"]);
-    return {
-      loss: parts.reduce((sum, { loss }) => sum + loss, 0),
-      metrics: parts.length === 1 ? parts[0]!.metrics : {},
-      logprobs: parts.flatMap(({ logprobs }) => logprobs),
-      ...operations,
-    };
+    const { logprobs, ...result } = await this.#score(samples, "rows", options);
+    return { ...result, logprobs: await logprobs.rows() };
+  }
+
+  /**
+   * As `forward`. `logprobs` holds the trained tokens only, those of weight above 0, one sample behind the other: as
+   * `createBatch` takes them.
+   */
+  async forwardPacked(
+    samples: SamplesLike,
+    options: ForwardOptions = {},
+  ): Promise<LossResult & { logprobs: Float32Array } & Operations> {
+    const { logprobs, ...result } = await this.#score(samples, "packed", options);
+    return { ...result, logprobs: logprobs.values };
   }
 
   /** Runs a built-in loss and accumulates its gradients until the next `optimStep`. Always one operation. */
@@ -105,17 +107,17 @@ export class Session implements AsyncDisposable {
     options: ForwardBackwardOptions = {},
   ): Promise<LossResult & { outputs: { logprobs: Float32Array }[] | undefined; operation: Operation }> {
     const outputs = options.returnOutputs ?? false;
-    const flags = { forwardOnly: false, outputs };
+    const flags = { forwardOnly: false, logprobs: outputs ? "rows" : undefined } as const;
     const pass = this.#change("forward-backward", () =>
       lossPass(samples, planLoss(loss), flags, this.#context.core.wireFormat),
     );
-    const read = ({ output }: Finished) => ({
-      ...lossResult(output),
-      outputs: outputs
-        ? logprobRows(output, pass.samples!.samples).map((logprobs) => ({ logprobs }))
-        : undefined,
-    });
-    return this.#one(pass, options, read, ["returnOutputs"]);
+    const done = await runOperation(this.#context, pass, options, lossResult, ["returnOutputs"]);
+    const rows = await done.logprobs?.rows();
+    return {
+      ...done.parts[0]!,
+      outputs: rows?.map((logprobs) => ({ logprobs })),
+      operation: done.operation,
+    };
   }
 
   /**
@@ -161,7 +163,7 @@ export class Session implements AsyncDisposable {
     const pass = this.#change("optim-step", () =>
       smallPass("optim-step", "changes", optimStepFields(optimizer)),
     );
-    return this.#one(pass, options, ({ output }) => ({ step: output.at("step").integer() }));
+    return this.#one(pass, options, (output) => ({ step: output.at("step").integer() }));
   }
 
   /** Publishes the weights for sampling. `weightsVersion` is the version that samples then report. */
@@ -172,7 +174,7 @@ export class Session implements AsyncDisposable {
     const pass = this.#change("weights-sync", () =>
       smallPass("weights-sync", "changes", weightsSyncFields(sync)),
     );
-    return this.#one(pass, options, ({ output }) => ({
+    return this.#one(pass, options, (output) => ({
       weightsVersion: output.at("weights_version").integer(),
     }));
   }
@@ -184,7 +186,7 @@ export class Session implements AsyncDisposable {
     options: OperationOptions = {},
   ): Promise<{ results: SampleResult[]; operation: Operation }> {
     const pass = samplePass(prompts, samplingFields(sampling));
-    return this.#one(pass, options, ({ output }) => ({ results: sampleResults(output, prompts.length) }));
+    return this.#one(pass, options, (output) => ({ results: sampleResults(output, prompts.length) }));
   }
 
   /** Saves weights and optimizer, to resume from. Waits two hours by default. */
@@ -248,10 +250,26 @@ export class Session implements AsyncDisposable {
     }
   }
 
+  async #score(
+    samples: SamplesLike,
+    logprobs: "rows" | "packed",
+    options: ForwardOptions,
+  ): Promise<LossResult & { logprobs: Logprobs } & Operations> {
+    const plan = planLoss(options.loss ?? { type: "cross_entropy" });
+    const pass = lossPass(samples, plan, { forwardOnly: true, logprobs }, this.#context.core.wireFormat);
+    const { parts, ...done } = await runOperation(this.#context, pass, options, lossResult, ["loss"]);
+    return {
+      loss: parts.reduce((sum, { loss }) => sum + loss, 0),
+      metrics: parts.length === 1 ? parts[0]!.metrics : {},
+      ...done,
+      logprobs: done.logprobs!,
+    };
+  }
+
   async #one<T extends object>(
     submission: Submission,
     options: OperationOptions,
-    read: (finished: Finished) => T,
+    read: (output: Answer) => T,
     names?: readonly string[],
   ): Promise<T & { operation: Operation }> {
     const { parts, operation } = await runOperation(this.#context, submission, options, read, names);
@@ -260,7 +278,7 @@ export class Session implements AsyncDisposable {
 
   #checkpoint(kind: "training-checkpoint" | "inference-checkpoint", options: OperationOptions) {
     const timeoutMs = options.timeoutMs ?? Math.max(this.#context.core.timeoutMs, CHECKPOINT_TIMEOUT_MS);
-    return this.#one(smallPass(kind, "reads"), { ...options, timeoutMs }, ({ output }) => ({
+    return this.#one(smallPass(kind, "reads"), { ...options, timeoutMs }, (output) => ({
       checkpoint: checkpoint(output.at("checkpoint")),
     }));
   }

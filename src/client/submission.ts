@@ -6,6 +6,7 @@ import type { Range } from "./chunks.ts";
 import type { EncodedSamples } from "./encoded-samples.ts";
 import type { WireFormat } from "./formats.ts";
 import { type ItemWriter, writeItems } from "./items.ts";
+import type { Logprobs } from "./logprobs.ts";
 import type { Effect } from "./order.ts";
 import { SHORTENED_VALUES } from "./payloads.ts";
 
@@ -46,6 +47,8 @@ export interface Submission {
   readonly divisible: boolean;
   /** Whether nothing that changes the session may go out before the result is there. */
   readonly holdsTurn: boolean;
+  /** Where the log-probabilities go, where the result has some. Called once, before anything is sent. */
+  readonly logprobs?: ((call: Call) => Promise<Logprobs>) | undefined;
 }
 
 /** A submission's lists over some of its items, in one format. */

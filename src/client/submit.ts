@@ -13,6 +13,7 @@ import { halves, planChunks, type Range } from "./chunks.ts";
 import type { SessionContext } from "./core.ts";
 import { ClientError } from "./errors.ts";
 import { moreTelling, type Refusal, type WireFormat } from "./formats.ts";
+import type { Logprobs, LogprobsPart } from "./logprobs.ts";
 import { INLINE_BYTES } from "./payloads.ts";
 import {
   type Encoded,
@@ -40,19 +41,36 @@ export interface Accepted {
   readonly range: Range;
   /** The answer to its submission, which may hold its result already. */
   readonly answer: Answer;
+  /** Where the log-probabilities go that its answers may bring. */
+  readonly logprobs: LogprobsPart | undefined;
 }
 
-/** Sends a range of the submission's items; every operation that the service takes is added to `accepted` at once. */
+/** Where the operations go that the service takes. */
+export interface Taker {
+  /** Of the whole submission. */
+  readonly logprobs: Logprobs | undefined;
+  /** Called at once with every operation that the service has taken. */
+  take(accepted: Accepted): void;
+}
+
+/** Sends a range of the submission's items. */
 export async function submit(
   context: SessionContext,
   submission: Submission,
   range: Range,
   key: string,
   call: Call,
-  accepted: Accepted[],
+  taker: Taker,
 ): Promise<void> {
   const { core } = context;
-  const before = accepted.length;
+  let taken = false;
+  const noting = {
+    logprobs: taker.logprobs,
+    take: (accepted: Accepted) => {
+      taken = true;
+      taker.take(accepted);
+    },
+  };
   const share = await core.budget.take(estimate(submission, range), call);
   try {
     let refusal: Refusal | undefined;
@@ -60,13 +78,13 @@ export async function submit(
       const encoded = await encode(submission, format, range, call);
       share.resize(encoded.bytes);
       try {
-        await sendAll(context, encoded, format, key, call, accepted);
+        await sendAll(context, encoded, format, key, call, noting);
         encoded.release();
         await submission.samples?.sent(core.budget);
         if (submission.formats.length > 1) core.wireFormat.remember(format);
         return;
       } catch (error) {
-        if (!isRefusal(error) || accepted.length > before) throw error;
+        if (!isRefusal(error) || taken) throw error;
         call.idempotencyKey = undefined;
         if (refusal !== undefined) throw moreTelling(refusal, { error, format });
         refusal = { error, format };
@@ -89,7 +107,7 @@ async function sendAll(
   format: WireFormat,
   key: string,
   call: Call,
-  accepted: Accepted[],
+  taker: Taker,
 ): Promise<void> {
   const { submission } = encoded;
   const pending = plan(context, encoded, encoded.range);
@@ -108,10 +126,11 @@ async function sendAll(
       call.idempotencyKey = key;
       call.operationId = undefined;
       const request = { method: "POST", path: `${context.path}/operations/${submission.kind}` } as const;
-      const answer = await context.core.sender.send({ ...request, body, idempotencyKey }, call);
+      const logprobs = taker.logprobs?.part(range);
+      const answer = await context.core.sender.send({ ...request, body, idempotencyKey, logprobs }, call);
       const operation = { id: answer.at("id").string(), kind: submission.kind, idempotencyKey };
       call.operationId = operation.id;
-      accepted.push({ operation, range, answer });
+      taker.take({ operation, range, answer, logprobs });
     } catch (error) {
       if (error instanceof ClientError) error.idempotencyKey = call.idempotencyKey;
       const smaller = submission.divisible ? halves(range) : undefined;

@@ -19,6 +19,14 @@ export interface RowLayout {
   readonly emptySamples: number;
 }
 
+/** A layout in which a sample's part is found at once. */
+export interface IndexedRowLayout extends RowLayout {
+  /** First run of each sample among all runs, and one behind the last. */
+  readonly runOffsets: Float64Array;
+  /** First trained token of each sample among all trained tokens, and one behind the last. */
+  readonly tokenOffsets: Float64Array;
+}
+
 /**
  * Goes over the runs of trained tokens in their order: `start` is the run's first position in its sample's row, `token`
  * its first trained token of the batch.
@@ -38,13 +46,6 @@ export function* runsOf({ runCounts, runs }: Pick<RowLayout, "runCounts" | "runs
       token += size;
     }
   }
-}
-
-/** The first run of each sample among all runs, and one behind the last. */
-export function runOffsetsOf({ runCounts }: Pick<RowLayout, "runCounts">): Float64Array {
-  const offsets = new Float64Array(runCounts.length + 1);
-  for (const [sample, count] of runCounts.entries()) offsets[sample + 1] = offsets[sample]! + count;
-  return offsets;
 }
 
 /** Largest number of positions in one row. */
@@ -120,12 +121,14 @@ export async function readRowLayout(
   weights: readonly Row[],
   pathOf: (sample: number) => string,
   pace: Pace,
-): Promise<RowLayout> {
+): Promise<IndexedRowLayout> {
   const samples = weights.length;
   const rowLengths = new Uint32Array(samples);
   const rowOffsets = new Float64Array(samples + 1);
   const runCounts = new Uint32Array(samples);
-  const runs = new RunList();
+  const runOffsets = new Float64Array(samples + 1);
+  const tokenOffsets = new Float64Array(samples + 1);
+  const list = new RunList();
   let tokens = 0;
   let emptySamples = 0;
   for (let sample = 0; sample < samples; sample++) {
@@ -133,13 +136,15 @@ export async function readRowLayout(
     if (!isNumberList(row) || row.length > MAX_ROW) {
       throw new InputError(pathOf(sample), `expected a row of numbers, got ${describe(row)}`, { sample });
     }
-    const before = runs.length;
-    const trained = await readRow(pathOf(sample), sample, row, runs, pace);
+    const trained = await readRow(pathOf(sample), sample, row, list, pace);
     if (trained === 0) emptySamples++;
     tokens += trained;
     rowLengths[sample] = row.length;
     rowOffsets[sample + 1] = rowOffsets[sample]! + row.length;
-    runCounts[sample] = runs.length - before;
+    runCounts[sample] = list.length - runOffsets[sample]!;
+    runOffsets[sample + 1] = list.length;
+    tokenOffsets[sample + 1] = tokens;
   }
-  return { rowLengths, rowOffsets, runCounts, runs: await runs.join(pace), tokens, emptySamples };
+  const runs = await list.join(pace);
+  return { rowLengths, rowOffsets, runCounts, runs, tokens, emptySamples, runOffsets, tokenOffsets };
 }

@@ -12,13 +12,19 @@ export class ResultError extends TokengradError {
    * are wrong, and texts that are too large or too deep, will not.
    */
   readonly garbled: boolean;
+  /** What is wrong there: the message without the place. */
+  readonly problem: string;
 
   constructor(
-    message: string,
-    at: { sample?: number; position?: number; garbled?: boolean } = {},
+    path: string,
+    problem: string,
+    at: { sample?: number | undefined; position?: number | undefined; garbled?: boolean } = {},
     cause?: unknown,
   ) {
-    super("ERR_RESPONSE", message, { cause });
+    const sample = at.sample === undefined ? "" : `, sample ${at.sample}`;
+    const position = at.position === undefined ? "" : `, position ${at.position}`;
+    super("ERR_RESPONSE", `${path}${sample}${position}: ${problem}`, { cause });
+    this.problem = problem;
     this.sample = at.sample;
     this.position = at.position;
     this.garbled = at.garbled ?? false;

@@ -1,21 +1,15 @@
 // Reads a JSON result as it arrives: rows of log-probabilities natively, everything else by `JSON.parse`.
+import type { RowLayout } from "../rows/layout.ts";
 import { type NativeReadOptions, type NativeWire, nativeWire } from "./binding.ts";
 import { type NativeFault, ResultError, stoppedBy } from "./errors.ts";
 
 /** Where the rows of a batch lie, and which of their positions are trained. */
-export interface RowLayout {
-  /** Positions of each sample's row. */
-  readonly rowLengths: Uint32Array;
-  /** Runs of trained positions in each sample's row. */
-  readonly runCounts: Uint32Array;
-  /** First position in its row, and length, of each run. */
-  readonly runs: Uint32Array;
-}
+export type ResultLayout = Pick<RowLayout, "rowLengths" | "runCounts" | "runs">;
 
 export interface ResultOptions {
   /** Members that lead to a sample's row; `*` stands for the elements of an array, one a sample. */
   readonly path: readonly string[];
-  readonly layout: RowLayout;
+  readonly layout: ResultLayout;
   /**
    * Where the numbers go: one for each trained position if `packed`, else one for each position. Its content is
    * undefined where the result is refused, and left as it is where it has no rows.
@@ -60,13 +54,19 @@ export async function readResult(
   if (signal?.aborted) throw stoppedBy("result", signal);
   const wire = nativeWire();
   const id = wire.open(nativeOptions(options));
-  const stop = () => wire.cancel(id);
-  let open = true;
+  let end: ReturnType<NativeWire["finish"]> | undefined;
+  const finish = () => {
+    end ??= wire.finish(id);
+    return end;
+  };
+  const stop = () => {
+    finish().catch(() => {});
+    wire.cancel(id);
+  };
   signal?.addEventListener("abort", stop);
   try {
     await pushAll(wire, id, parts, signal);
-    open = false;
-    const { rest, rows } = await wire.finish(id).catch((fault: NativeFault) => {
+    const { rest, rows } = await finish().catch((fault: NativeFault) => {
       throw typed(fault, options.path);
     });
     return { value: parse(rest), rows };
@@ -74,7 +74,9 @@ export async function readResult(
     throw signal?.aborted ? stoppedBy("result", signal) : error;
   } finally {
     signal?.removeEventListener("abort", stop);
-    if (open) wire.cancel(id);
+    stop();
+    // `output` may be another text's from now on.
+    await finish().catch(() => {});
   }
 }
 
@@ -103,11 +105,9 @@ async function pushAll(
 function typed(fault: NativeFault, path: readonly string[]): unknown {
   const { code, message, sample, position, reason } = fault;
   if (code !== "ERR_RESULT") return fault;
-  return new ResultError(`${path.join(".")}: ${message}`, {
-    ...(sample !== undefined && { sample }),
-    ...(position !== undefined && { position }),
-    garbled: reason === "garbled",
-  });
+  // The addon's own sentence begins with the place.
+  const problem = message.replace(/^sample \d+(, position \d+)?: /, "");
+  return new ResultError(path.join("."), problem, { sample, position, garbled: reason === "garbled" });
 }
 
 function parse(rest: string): unknown {
@@ -115,6 +115,6 @@ function parse(rest: string): unknown {
     return JSON.parse(rest);
   } catch (cause) {
     const got = rest.trim() === "" ? "nothing" : "text that does not parse";
-    throw new ResultError(`expected JSON, got ${got}`, { garbled: true }, cause);
+    throw new ResultError("result", `expected JSON, got ${got}`, { garbled: true }, cause);
   }
 }

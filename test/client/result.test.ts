@@ -22,23 +22,30 @@ describe("log-probabilities", () => {
     expect(operation).toMatchObject({ id: "op-1", kind: "forward-backward" });
   });
 
-  test.each([null, "NaN", "-Infinity", 1e300])(
-    "%s is 0 where the weight is 0, else an error",
-    async (value) => {
-      expect((await forward(scored([value, -1, -2], [0, -3]))).logprobs[0]).toEqual(
-        new Float32Array([0, -1, -2]),
-      );
-      const error = await rejection(forward(scored([0, -1, -2], [0, value])));
-      expect(error.code).toBe("ERR_RESPONSE");
-      expect(error.message).toMatch(
-        /^output\.loss_fn_outputs\[1\]\.tensors\.logprobs\.data, sample 1, position 1: expected a finite number, got /,
-      );
-    },
-  );
+  test.each([null, 1e300])("%s is 0 where the weight is 0, else an error", async (value) => {
+    expect((await forward(scored([value, -1, -2], [0, -3]))).logprobs[0]).toEqual(
+      new Float32Array([0, -1, -2]),
+    );
+    const error = await rejection(forward(scored([0, -1, -2], [0, value])));
+    expect(error).toMatchObject({ code: "ERR_RESPONSE", sample: 1, position: 1, garbled: false });
+    expect(error.message).toMatch(
+      /^output\.loss_fn_outputs\[1\]\.tensors\.logprobs\.data, sample 1, position 1: expected a finite number within float32's range, got /,
+    );
+  });
 
   test.each([
-    [scored([0, -1, -2]), /^output\.loss_fn_outputs: expected 2 entries, one per sample/],
-    [scored([0, -1, -2], [0]), /^output\.loss_fn_outputs\[1\]\.tensors\.logprobs\.data: expected 2 numbers/],
+    [scored([0, -1, -2]), /^output\.loss_fn_outputs\[1\]\.tensors\.logprobs\.data, sample 1: expected a row/],
+    [scored([0, -1, -2], [0, 1], [0]), /^answer: expected 2 entries/],
+    [
+      scored([0, -1, -2], [0]),
+      /^output\.loss_fn_outputs\[1\]\.tensors\.logprobs\.data, sample 1: expected 2 numbers, one per target, got 1 /,
+    ],
+    [scored([0, "NaN", -2], [0, 1]), /data, sample 0, position 1: expected a number, got "NaN" \(POST /],
+    [completed({ loss: 1, loss_fn_outputs: { 0: {} } }), /^output\.loss_fn_outputs: expected an array/],
+    [
+      completed({ loss: 1, loss_fn_outputs: [{ tensors: { logprobs: { data: null } } }, {}] }),
+      /^output\.loss_fn_outputs\[0\]\.tensors\.logprobs\.data, sample 0: expected an array of numbers/,
+    ],
     [
       completed({ loss: 1, loss_fn_outputs: [{}, {}] }),
       /^output\.loss_fn_outputs\[0\]\.tensors: expected a value/,

@@ -1,5 +1,5 @@
 // What the tests of the wire share: layouts, and whole texts.
-import type { RowLayout } from "../../src/wire/result.ts";
+import type { ResultLayout } from "../../src/wire/result.ts";
 import type { WrittenText } from "../../src/wire/text.ts";
 
 /** The whole text of a body. */
@@ -16,7 +16,7 @@ export function viewsOf({ chunks }: WrittenText, from: number, to: number): Buff
 }
 
 /** The layout of rows whose weights are given: trained where they are not 0. */
-export function layoutOf(weights: readonly (readonly number[])[]): RowLayout {
+export function layoutOf(weights: readonly (readonly number[])[]): ResultLayout {
   const runs: number[] = [];
   const runCounts = weights.map((row) => {
     let count = 0;

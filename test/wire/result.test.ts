@@ -164,7 +164,7 @@ describe("a fault", () => {
     const error = await fault(broken);
     expect(error).toMatchObject({ code: "ERR_RESPONSE", sample: 1, position, garbled: false });
     expect(error.message).toContain(message);
-    expect(error.message).toMatch(/^loss_fn_outputs\.\*\.tensors\.logprobs\.data: sample 1/);
+    expect(error.message).toMatch(/^loss_fn_outputs\.\*\.tensors\.logprobs\.data, sample 1/);
   });
 
   it("is a row too few or too many", async () => {
