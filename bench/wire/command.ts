@@ -1,8 +1,8 @@
 // Times texts of numbers, beside JSON.stringify and JSON.parse: `tsx bench/wire.ts`. Answers are compared first.
 import { cpus } from "node:os";
-import { seededRandom } from "../src/training/order.ts";
-import { LOGPROBS_IN_OUTPUT, readResult } from "../src/wire/result.ts";
-import { TextBuilder, type TextRow } from "../src/wire/text.ts";
+import { seededRandom } from "../../src/training/order.ts";
+import { LOGPROBS_IN_OUTPUT, readResult } from "../../src/wire/result.ts";
+import { TextBuilder, type TextRow } from "../../src/wire/text.ts";
 
 const SHAPES = [
   [64, 512],
