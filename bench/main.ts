@@ -1,8 +1,10 @@
 // The benchmarks: `npm run bench -- --help`.
 import { Command } from "commander";
 import { lossCommand } from "./loss/command.ts";
+import { stepCommand } from "./step/command.ts";
 
 await new Command("bench")
   .description("Measures tokengrad against its peers. Answers are compared before anything is timed.")
   .addCommand(lossCommand, { isDefault: true })
+  .addCommand(stepCommand)
   .parseAsync();
