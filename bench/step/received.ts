@@ -1,4 +1,5 @@
 // What a custom pass has brought to the trainer: checked, and its gradients taken out.
+import { toBfloat16 } from "../number-text.ts";
 import type { Workload } from "../workload.ts";
 
 /** The parts of a body that are looked at; the two wire formats differ in the name of the inputs. */
@@ -61,16 +62,6 @@ function same(what: string, got: ArrayLike<number>, expected: ArrayLike<number>)
       throw new Error(`${what}: expected ${expected[i]} at position ${i}, got ${got[i]}`);
     }
   }
-}
-
-const float = new Float32Array(1);
-const bits = new Uint32Array(float.buffer);
-
-/** To the nearest, ties to even. */
-function toBfloat16(value: number): number {
-  float[0] = value;
-  bits[0] = (bits[0]! + 0x7fff + ((bits[0]! >>> 16) & 1)) & 0xffff0000;
-  return float[0]!;
 }
 
 function bytesPerGradient(text: string, { weights }: Workload): number {

@@ -12,11 +12,11 @@ import {
   type Gradients,
   type Tracer,
 } from "../../src/index.ts";
+import { readBatch } from "../batch.ts";
 import { CASES, type Case, type CaseName } from "../cases.ts";
 import { serve } from "../child.ts";
 import { longestHold } from "../hold.ts";
 import type { WorkloadName } from "../workload.ts";
-import { readBatch } from "./batch.ts";
 import { residentNow, residentPeak } from "./resident.ts";
 import type { Memory, StepTimes, Turn } from "./times.ts";
 

@@ -1,9 +1,9 @@
-// What the contestants of a step find in their folder: the batch, its tokens, and what the trainer says of it.
+// A batch as it travels: a workload with its tokens and the result of its forward pass, in files that peers read.
 import { open, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { seededRandom } from "../../src/training/order.ts";
-import { float32Text } from "../number-text.ts";
-import { type Workload, type WorkloadName, writeWorkload } from "../workload.ts";
+import { seededRandom } from "../src/training/order.ts";
+import { float32Text } from "./number-text.ts";
+import { type Workload, type WorkloadName, writeWorkload } from "./workload.ts";
 
 const VOCABULARY = 151_936;
 
