@@ -19,7 +19,7 @@ export interface Setting {
 }
 
 export const versions = (setting: Pick<Setting, "versions">): string =>
-  [`Node ${process.version}`, ...setting.versions].join(", ");
+  [...new Set([`Node ${process.version}`, ...setting.versions])].join(", ");
 
 /** When, how and where: what stands at the head of a part. */
 function head({ threads, left, load, ...setting }: Setting): string {

@@ -17,7 +17,7 @@ import { type Contestant, contestants } from "./contestants.ts";
 import { stepDocument } from "./document.ts";
 import { stepGoals } from "./goals.ts";
 import { type Effort, measureSteps } from "./measure.ts";
-import type { Row } from "./rows.ts";
+import { type Row, versionsOf } from "./rows.ts";
 import { ratioTable, stepTable } from "./tables.ts";
 
 interface Options {
@@ -72,11 +72,8 @@ async function bench(options: Options, folder: string): Promise<void> {
   }
   console.log([stepTable(rows), ratioTable(rows), goalTable(stepGoals(rows))].join("\n\n"));
   if (options.write) {
-    writePart(
-      "Whole steps, measured",
-      { threads, versions: [`libtorch ${libtorch}`], left, load },
-      stepDocument(rows),
-    );
+    const versions = [`libtorch ${libtorch}`, ...versionsOf(rows)];
+    writePart("Whole steps, measured", { threads, versions, left, load }, stepDocument(rows));
   }
 }
 

@@ -24,7 +24,8 @@ is not the only one. Times are of the contestants' own clocks.
 
 Memory is resident memory: *peak* of the process, *growth* from its state before the first step, with the batch loaded and
 the session open. Node's processes hold some 35 MiB for running TypeScript. *bytes a gradient* counts trained positions, with
-the comma. *event loop held* is the longest time in one step, not among those timed, in which nothing else could run.`;
+the comma. *event loop held* is the longest time of a step in which nothing else could run: the median of three steps that
+are not among those timed.`;
 
 export const stepDocument = (rows: readonly Row[]): string => `## Goals
 

@@ -18,6 +18,8 @@ export interface Effort {
 
 /** What was measured of one contestant. */
 export interface Measured {
+  /** What ran, as in `Python 3.11.7, torch 2.13.0`. */
+  readonly version: string;
   readonly times: Readonly<Record<keyof StepTimes, Summary>>;
   readonly memory: Memory;
   /** Of a trained position on the wire. */
@@ -81,7 +83,8 @@ export async function measureSteps(
     for (const [{ contestant, peer, bytesPerGradient }, times] of taken) {
       const memory = (await peer.ask<Memory>("memory")) as Memory;
       const { hold } = contestant.hasLoop ? await peer.ask<{ hold: number }>("hold") : {};
-      measured.set(contestant.title, { times: summaries(times), memory, bytesPerGradient, hold });
+      const { version } = peer;
+      measured.set(contestant.title, { version, times: summaries(times), memory, bytesPerGradient, hold });
     }
     return measured;
   } finally {

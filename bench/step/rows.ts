@@ -36,3 +36,10 @@ export function ratio(
   const [above, below] = [of(row, over, value), of(row, under, value)];
   return above !== undefined && below !== undefined ? above / below : undefined;
 }
+
+/** Everything that ran, without repeats. */
+export const versionsOf = (rows: readonly Row[]): string[] => [
+  ...new Set(
+    rows.flatMap(({ measured }) => [...measured.values()].flatMap(({ version }) => version.split(", "))),
+  ),
+];

@@ -1,7 +1,7 @@
 // A contestant of the benchmark of steps: a training loop with tokengrad.
 //
 //   turn MILLISECONDS    steps until so much time has passed, at least one
-//   hold                 the longest time that a step holds the event loop, in milliseconds
+//   hold                 the longest time that a step holds the event loop, in milliseconds: the median of some steps
 //   memory               what this process holds
 //
 // Run as `tokengrad.ts THREADS WORKLOAD LOSS URL DTYPE` in the folder of the batches.

@@ -18,7 +18,8 @@ begins with a run that does not count.
 - **json**, **orjson**: in Python, one thread; from numpy's rows (\`json\` by way of \`tolist\`) to bytes, and from bytes to one float32 array.
 
 *ns a value* counts the numbers that are more than placeholders: the gradients and log-probabilities of trained positions, and
-all ids. *and thread*: times the number of threads. *event loop held* is the longest time in one run in which nothing else could run.`;
+all ids. *and thread*: times the number of threads. *event loop held* is the longest
+time of a run in which nothing else could run, the median of three runs.`;
 
 export const wireDocument = (
   rows: readonly Row[],
