@@ -53,11 +53,11 @@ async function bench(options: Options, folder: string): Promise<void> {
     }
   }
   const scaled = await measureScaling(quick ? 2 ** 21 : 2 ** 24);
-  const goals = goalTable(wireGoals(rows, scaled, threads));
-  console.log([stageTable(rows, threads), scalingTable(scaled), goals].join("\n\n"));
+  const goals = goalTable(wireGoals(rows, scaled));
+  console.log([stageTable(rows), scalingTable(scaled), goals].join("\n\n"));
   if (write) {
     const versions = python === undefined ? [] : [python.version];
-    writePart("The wire, measured", { threads, versions, left, load }, wireDocument(rows, scaled, threads));
+    writePart("The wire, measured", { threads, versions, left, load }, wireDocument(rows, scaled));
   }
 }
 

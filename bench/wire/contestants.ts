@@ -23,7 +23,7 @@ export interface Contestant {
   readonly title: string;
   /** The numbers that come out, with those of prompts where the stage has them. */
   answer(): Promise<ArrayLike<number>>;
-  /** Milliseconds of each run until so many milliseconds have passed, after one that does not count. */
+  /** The milliseconds of each run until so many have passed, after one run that does not count. */
   turn(milliseconds: number): Promise<readonly number[]>;
   /** One run, where the event loop of this process does it. */
   readonly run?: () => unknown;

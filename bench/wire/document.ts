@@ -18,24 +18,23 @@ begins with a run that does not count.
 - **json**, **orjson**: in Python, one thread; from numpy's rows (\`json\` by way of \`tolist\`) to bytes, and from bytes to one float32 array.
 
 *ns a value* counts the numbers that are more than placeholders: the gradients and log-probabilities of trained positions, and
-all ids. *and thread*: times the number of threads. *event loop held* is the longest
-time of a run in which nothing else could run, the median of three runs.`;
+all ids. *CPU* is what all threads of the process take together, however many they are. *event loop held* is the longest time
+of a run in which nothing else could run, the median of three runs.`;
 
 export const wireDocument = (
   rows: readonly Row[],
   scaled: ReadonlyMap<StageName, readonly Sized[]>,
-  threads: number,
 ): string => `## Goals
 
 At 256x2048 and 512x8192, but for the event loop, which is to be free at any size. *a / b* is how many times as long *a* takes as *b*.
 
-${goalTable(wireGoals(rows, scaled, threads))}
+${goalTable(wireGoals(rows, scaled))}
 
 ## Times
 
 Medians, ms; of tokengrad also tenth to ninetieth percentile.
 
-${stageTable(rows, threads)}
+${stageTable(rows)}
 
 ## Scaling
 

@@ -3,21 +3,17 @@ import { type Goal, LARGE, reachedBy } from "../goals.ts";
 import { growthGoal, type Sized } from "../scaling.ts";
 import { ORJSON, STAGES, type StageName } from "./contestants.ts";
 import type { Row } from "./measure.ts";
-import { perValue, ratio } from "./tables.ts";
+import { cpuPerValue, ratio } from "./tables.ts";
 
-export function wireGoals(
-  rows: readonly Row[],
-  scaled: ReadonlyMap<StageName, readonly Sized[]>,
-  threads: number,
-): Goal[] {
+export function wireGoals(rows: readonly Row[], scaled: ReadonlyMap<StageName, readonly Sized[]>): Goal[] {
   const large = (stage: StageName) =>
     rows.filter((row) => row.stage === stage && LARGE.includes(row.workload));
   const atWorkload = ({ workload }: Row) => workload;
   const speed = (stage: StageName, bound: number): Goal => ({
-    what: `${STAGES[stage]}, ns a value and thread`,
+    what: `${STAGES[stage]}, CPU, ns a value`,
     bound,
     more: false,
-    reached: reachedBy(large(stage), atWorkload, (row) => perValue(row, threads).threads),
+    reached: reachedBy(large(stage), atWorkload, cpuPerValue),
   });
   return [
     speed("float32", 20),

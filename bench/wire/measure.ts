@@ -21,6 +21,8 @@ export interface Row {
   readonly values: number;
   /** By the contestants' titles. @unit milliseconds */
   readonly times: ReadonlyMap<string, Summary>;
+  /** What a run of tokengrad takes of all CPUs together. @unit milliseconds */
+  readonly cpu: number;
   /** The longest time that tokengrad held the event loop. @unit milliseconds */
   readonly hold: number;
 }
@@ -48,5 +50,9 @@ export async function measureStage(
   const taken = await inTurns(running, rounds, (contestant) => contestant.turn(turn));
   const times = new Map([...taken].map(([{ title }, each]) => [title, summarize(each)]));
   const ours = running.find(({ title }) => title === OURS)!;
-  return { stage: name, workload, values, times, hold: await longestHold(async () => ours.run!()) };
+  const began = process.cpuUsage();
+  const runs = (await ours.turn(turn)).length + 1;
+  const { user, system } = process.cpuUsage(began);
+  const cpu = (user + system) / 1e3 / runs;
+  return { stage: name, workload, values, times, cpu, hold: await longestHold(async () => ours.run!()) };
 }

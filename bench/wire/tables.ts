@@ -12,37 +12,34 @@ export function ratio({ times }: Row, peer: string): number | undefined {
   return theirs && theirs / times.get(OURS)!.median;
 }
 
-/** Nanoseconds of a value: of the clock, and of all threads together. */
-export function perValue({ times, values }: Row, threads: number): { clock: number; threads: number } {
-  const clock = (times.get(OURS)!.median * 1e6) / values;
-  return { clock, threads: clock * threads };
-}
+/** Nanoseconds of a value, of milliseconds of a run. */
+const perValue = ({ values }: Row, ms: number) => (ms * 1e6) / values;
 
-export const stageTable = (rows: readonly Row[], threads: number): string =>
+/** Nanoseconds that a value takes of all threads together: as if there were one. */
+export const cpuPerValue = (row: Row): number => perValue(row, row.cpu);
+
+export const stageTable = (rows: readonly Row[]): string =>
   table(
     [
       "stage",
       "workload",
       OURS,
       "ns a value",
-      "ns a value and thread",
+      "CPU, ns a value",
       ...PEERS,
       ...PEERS.map((peer) => `${peer} / ours`),
       "event loop held",
     ],
-    rows.map((row) => {
-      const each = perValue(row, threads);
-      return [
-        STAGES[row.stage],
-        row.workload,
-        spread(row.times.get(OURS)),
-        figure(each.clock),
-        figure(each.threads),
-        ...PEERS.map((peer) => figure(row.times.get(peer)?.median)),
-        ...PEERS.map((peer) => figure(ratio(row, peer))),
-        figure(row.hold),
-      ];
-    }),
+    rows.map((row) => [
+      STAGES[row.stage],
+      row.workload,
+      spread(row.times.get(OURS)),
+      figure(perValue(row, row.times.get(OURS)!.median)),
+      figure(cpuPerValue(row)),
+      ...PEERS.map((peer) => figure(row.times.get(peer)?.median)),
+      ...PEERS.map((peer) => figure(ratio(row, peer))),
+      figure(row.hold),
+    ]),
   );
 
 /** Each stage by the size of the batch: milliseconds, and how many times as long as a quarter of it. */
