@@ -1,5 +1,4 @@
-// A program that runs the same losses on the same batches: a child process that takes one command a line and answers each
-// with one line of JSON.
+// A program that is measured in a process of its own: it takes one command a line and answers each with one line of JSON.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -10,26 +9,15 @@ const ENVIRONMENT = { ...process.env };
 /** A peer cannot do what it was asked; the message says why. */
 export class PeerError extends Error {}
 
-/** What a peer may answer with. */
-export interface PeerAnswer {
-  readonly version?: string;
-  readonly error?: string;
-  readonly loss?: number;
-  /** Milliseconds of the run that gave the answer. */
-  readonly first?: number;
-  /** Milliseconds of each run. */
-  readonly times?: readonly number[];
-}
-
 export class Peer {
   /** What the peer says it is. */
   readonly version: string;
   /** Where it reads batches and leaves gradients. */
   readonly folder: string;
   readonly #child: ChildProcess;
-  readonly #next: () => Promise<PeerAnswer>;
+  readonly #next: () => Promise<object>;
 
-  private constructor(version: string, folder: string, child: ChildProcess, next: () => Promise<PeerAnswer>) {
+  private constructor(version: string, folder: string, child: ChildProcess, next: () => Promise<object>) {
     this.version = version;
     this.folder = folder;
     this.#child = child;
@@ -37,7 +25,8 @@ export class Peer {
   }
 
   /**
-   * Starts a program, with the number of threads and the `rest` as arguments, in the folder of the batches and waits until it greets with its version.
+   * Starts a program, with the number of threads and the `rest` as arguments, in the folder of the batches and waits until
+   * it greets with its version.
    *
    * @throws {PeerError} with the last thing it printed, if it ends instead.
    */
@@ -66,19 +55,23 @@ export class Peer {
     const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
     const line = async () => {
       const { value, done } = await lines.next();
-      return done ? failed : (JSON.parse(value) as PeerAnswer);
+      return done ? failed : (JSON.parse(value) as object);
     };
     const next = () => Promise.race([line(), failed]);
-    const { version } = await next();
-    return new Peer(version ?? "", folder, child, next);
+    const { version = "" } = (await next()) as { version?: string };
+    return new Peer(version, folder, child, next);
   }
 
-  /** @throws {PeerError} if the peer cannot do it. */
-  async ask(command: string): Promise<PeerAnswer> {
+  /**
+   * What the peer answers to a command; the caller knows of what kind that is.
+   *
+   * @throws {PeerError} if the peer cannot do it.
+   */
+  async ask<Answer extends object>(command: string): Promise<Partial<Answer>> {
     this.#child.stdin!.write(`${command}\n`);
-    const answer = await this.#next();
+    const answer: { error?: string } = await this.#next();
     if (answer.error !== undefined) throw new PeerError(answer.error);
-    return answer;
+    return answer as Partial<Answer>;
   }
 
   /** Lets the program come to its end. */

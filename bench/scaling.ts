@@ -1,64 +1,25 @@
-// How the time of a fused GRPO step grows with the batch.
-import { createBatch } from "../src/engine/batch.ts";
-import type { Engine } from "../src/engine/engine.ts";
-import type { Gradients } from "../src/engine/gradients.ts";
-import { batchOptions, CASES } from "./cases.ts";
-import { type Summary, summarize, timed } from "./statistics.ts";
-import { makeWorkload, type Workload } from "./workload.ts";
+// How times grow with the number of tokens.
+import type { Goal } from "./goals.ts";
+import type { Summary } from "./statistics.ts";
+import { count } from "./table.ts";
 
-export interface Scaled {
-  /** Positions of all samples; a quarter of them is prompt. */
+/** Times of one size; sizes double from one to the next. */
+export interface Sized {
   readonly tokens: number;
-  readonly trainedTokens: number;
   readonly time: Summary;
 }
 
-/** Samples of 2,048 positions that larger batches repeat: 32 thousand tokens. */
-const BASE = makeWorkload("16x2048");
-const BASE_TOKENS = 16 * 2048;
-/** Tokens to run in all, for each size. */
-const EFFORT = 2 ** 27;
-
-function repeated(times: number): Workload {
-  const repeat = <T>(rows: readonly T[]) => Array.from({ length: times }, () => rows).flat();
-  return {
-    name: `${16 * times}x2048`,
-    weights: repeat(BASE.weights),
-    logprobs: repeat(BASE.logprobs),
-    old: repeat(BASE.old),
-    reference: repeat(BASE.reference),
-    advantages: Float32Array.from(repeat([...BASE.advantages])),
-  };
-}
-
-/**
- * From 32 thousand tokens up to `most`, twice as many each time.
- *
- * @throws if the loss changes with the number of times that the same samples are repeated.
- */
-export async function measureScaling(engine: Engine, most: number): Promise<Scaled[]> {
-  const loss = CASES.grpo.define();
-  const scaled: Scaled[] = [];
-  let expected: number | undefined;
-  for (let tokens = BASE_TOKENS; tokens <= most; tokens *= 2) {
-    const batch = await createBatch(batchOptions(CASES.grpo, repeated(tokens / BASE_TOKENS)));
-    const runs = Math.min(200, Math.max(9, EFFORT / tokens));
-    const times: number[] = [];
-    let into: Gradients<"float32"> | undefined;
-    for (let run = -Math.ceil(runs / 4); run < runs; run++) {
-      const [result, time] = await timed(() => engine.run(loss, batch, { into }));
-      into = result.gradients;
-      expected ??= result.loss;
-      if (!(Math.abs(result.loss - (expected ?? 0)) < 1e-6)) {
-        throw new Error(`grpo at ${tokens} tokens: expected a loss of ${expected}, got ${result.loss}`);
-      }
-      if (run >= 0) times.push(time);
-    }
-    scaled.push({ tokens, trainedTokens: batch.trainedTokens, time: summarize(times) });
-  }
-  return scaled;
-}
-
 /** How many times as long each size takes as a quarter of it: of the sizes whose quarter was measured. */
-export const growth = (scaled: readonly Scaled[]): { readonly tokens: number; readonly ratio: number }[] =>
-  scaled.slice(2).map(({ tokens, time }, i) => ({ tokens, ratio: time.median / scaled[i]!.time.median }));
+export const growth = (sizes: readonly Sized[]): { readonly tokens: number; readonly ratio: number }[] =>
+  sizes.slice(2).map(({ tokens, time }, i) => ({ tokens, ratio: time.median / sizes[i]!.time.median }));
+
+/** That work which grows with the tokens grows with nothing else. */
+export const growthGoal = (what: string, sizes: readonly Sized[]): Goal => ({
+  what,
+  bound: 4.2,
+  more: false,
+  reached: growth(sizes).map(({ tokens, ratio }) => ({
+    where: `${count(tokens)} tokens`,
+    value: ratio,
+  })),
+});

@@ -82,6 +82,6 @@ echo "device: $device"
 # One file after the other: one of them watches the memory of the GPU.
 stage tests "$node" node_modules/vitest/vitest.mjs run test/gpu test/engine test/golden -t cuda --no-file-parallelism
 [ $# -gt 0 ] || set -- --quick --device cuda
-stage bench "$node" --import tsx bench/loss.ts "$@"
+stage bench "$node" --import tsx bench/main.ts "$@"
 echo "== done ($SECONDS s)${failed[*]:+; failed: ${failed[*]}}"
 [ ${#failed[@]} -eq 0 ]

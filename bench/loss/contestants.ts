@@ -1,15 +1,15 @@
 // Those who run the losses: the engine's executors, and the styles of the peers.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Batch } from "../src/engine/batch.ts";
-import { createEngine, type Engine } from "../src/engine/engine.ts";
-import type { Gradients } from "../src/engine/gradients.ts";
-import type { EngineOptions } from "../src/engine/options.ts";
-import type { Loss } from "../src/loss/define.ts";
-import type { CaseName } from "./cases.ts";
-import { type Peer, PeerError } from "./peer.ts";
-import { timed } from "./statistics.ts";
-import type { WorkloadName } from "./workload.ts";
+import type { Batch } from "../../src/engine/batch.ts";
+import { createEngine, type Engine } from "../../src/engine/engine.ts";
+import type { Gradients } from "../../src/engine/gradients.ts";
+import type { EngineOptions } from "../../src/engine/options.ts";
+import type { Loss } from "../../src/loss/define.ts";
+import type { CaseName } from "../cases.ts";
+import { type Peer, PeerError } from "../peer.ts";
+import { timed } from "../statistics.ts";
+import type { WorkloadName } from "../workload.ts";
 
 /** A loss on a batch. */
 export interface Task {
@@ -73,13 +73,13 @@ function peerContestant(title: string, peer: Peer, style: string): Contestant {
   return {
     title,
     async answer({ name, workload }) {
-      const { loss, first } = await peer.ask(`answer ${name} ${style}`);
+      const { loss, first } = await peer.ask<{ loss: number; first: number }>(`answer ${name} ${style}`);
       if (loss === undefined || first === undefined) throw new PeerError("expected a loss and a time");
       const { buffer, byteOffset, byteLength } = await readFile(join(peer.folder, workload, "gradients.f32"));
       return { loss, gradients: new Float32Array(buffer, byteOffset, byteLength / 4), first };
     },
     async time({ name }, runs) {
-      const { times } = await peer.ask(`time ${name} ${style} ${runs}`);
+      const { times } = await peer.ask<{ times: number[] }>(`time ${name} ${style} ${runs}`);
       if (times?.length !== runs) throw new PeerError(`expected ${runs} times`);
       return times;
     },

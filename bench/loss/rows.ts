@@ -1,8 +1,8 @@
-// The rows of the benchmark, and the ratios that its goals speak of.
-import type { CaseName } from "./cases.ts";
+// The rows of the benchmark of losses, and the ratios that its goals speak of.
+import type { CaseName } from "../cases.ts";
+import type { WorkloadName } from "../workload.ts";
 import { COMPILED, FUSED, HANDWRITTEN, LIST, PACKED, TORCH } from "./contestants.ts";
 import type { Measured } from "./measure.ts";
-import type { WorkloadName } from "./workload.ts";
 
 /** A loss on a workload. */
 export interface Row extends Measured {
