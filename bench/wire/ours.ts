@@ -1,16 +1,16 @@
 // The wire as it is measured: rows of numbers to text, and a result to log-probabilities.
-import { LOGPROBS_IN_OUTPUT, type RowLayout, readResult } from "../../src/wire/result.ts";
+import { LOGPROBS_IN_OUTPUT, type ResultLayout, readResult } from "../../src/wire/result.ts";
 import { TextBuilder, type TextRow, type WrittenText } from "../../src/wire/text.ts";
 
 /** Bytes of a part of a result, as a network hands them over. */
 const PART_BYTES = 64 * 1024;
 
 /** Writes rows as gradients travel. */
-export function write(rows: readonly TextRow["values"][], rule: TextRow["rule"]): Promise<WrittenText> {
+export async function write(rows: readonly TextRow["values"][], rule: TextRow["rule"]): Promise<WrittenText> {
   const text = new TextBuilder();
   for (const [sample, values] of rows.entries()) {
     text.text(sample === 0 ? '[{"data":' : '},{"data":');
-    text.row({ values, rule, path: "rows", sample });
+    await text.row({ values, rule, path: "rows", sample });
   }
   text.text("}]");
   return text.write();
@@ -29,12 +29,16 @@ async function* arriving(parts: readonly Buffer[]) {
 }
 
 /** Reads the log-probabilities of the trained positions. */
-export async function read(parts: readonly Buffer[], layout: RowLayout, output: Float32Array): Promise<void> {
+export async function read(
+  parts: readonly Buffer[],
+  layout: ResultLayout,
+  output: Float32Array,
+): Promise<void> {
   await readResult(arriving(parts), { path: LOGPROBS_IN_OUTPUT, layout, output, packed: true });
 }
 
 /** Of samples of one length, the first quarter of which is prompt. */
-export const layoutOf = (samples: number, length: number): RowLayout => ({
+export const layoutOf = (samples: number, length: number): ResultLayout => ({
   rowLengths: new Uint32Array(samples).fill(length),
   runCounts: new Uint32Array(samples).fill(1),
   runs: Uint32Array.from({ length: 2 * samples }, (_, i) => (i % 2 === 0 ? length / 4 : (length * 3) / 4)),

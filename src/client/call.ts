@@ -4,7 +4,6 @@ import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, InputError } from "../errors.ts";
 import { checkNames } from "../names.ts";
-import { Pace } from "../pace.ts";
 import { type Attempt, CallAbortedError, type Progress, TimeoutError } from "./errors.ts";
 
 /** Options that every call takes. */
@@ -98,11 +97,6 @@ export class Call implements Progress {
     await delay(ms, undefined, { signal: this.signal });
   }
 
-  /** For long work on the event loop, which ends where the call is stopped. */
-  pace(): Pace {
-    return new CallPace(this);
-  }
-
   /** Waits until `begin` calls back; throws as soon as the call is stopped, after `begin`'s own undoing. */
   async waitFor(begin: (resolve: () => void) => () => void): Promise<void> {
     this.check();
@@ -145,20 +139,6 @@ export class Call implements Progress {
   end(): void {
     clearTimeout(this.#timer);
     this.#user?.removeEventListener("abort", this.#abort);
-  }
-}
-
-class CallPace extends Pace {
-  readonly #call: Call;
-
-  constructor(call: Call) {
-    super();
-    this.#call = call;
-  }
-
-  override async rest(): Promise<void> {
-    await super.rest();
-    this.#call.check();
   }
 }
 
