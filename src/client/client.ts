@@ -53,7 +53,10 @@ export interface ClientOptions {
   readonly maxChunkSamples?: number | undefined;
   /** Size of one request's samples where it is not uploaded; larger batches go out in parts. By default 524,288. @unit bytes */
   readonly maxChunkBytes?: number | undefined;
-  /** Bodies made or sent at one time, over all calls; further calls wait. By default 268,435,456. @unit bytes */
+  /**
+   * Bodies made or sent at one time, over all calls; further calls wait. As much again may be kept of the samples of custom
+   * steps between their two passes. By default 268,435,456. @unit bytes
+   */
   readonly maxBytesInFlight?: number | undefined;
   /**
    * Size of an answer or of a result's download; one that is larger is not read to its end. By default 4,294,967,296.

@@ -1,9 +1,14 @@
 // Memory for request bodies, kept between steps: the first touch of new memory costs more than writing into it.
 
-/** Sizes are rounded up to multiples of this, so that a block fits the next text as well. @unit bytes */
+/**
+ * Sizes are rounded up to multiples of this, so that a block fits the next text as well. Smaller blocks are not kept.
+ * @unit bytes
+ */
 const GRAIN = 32 * 1024;
 /** Memory that nobody has asked for so long is let go of. @unit milliseconds */
 const IDLE_MS = 10_000;
+
+const newBlock = (size: number) => Buffer.allocUnsafeSlow(size).buffer as ArrayBuffer;
 
 /** Blocks of all sizes. */
 export class BlockPool {
@@ -24,9 +29,10 @@ export class BlockPool {
 
   /** A block of at least `size` bytes, with anything in it. */
   take(size: number): ArrayBuffer {
+    if (size < GRAIN) return newBlock(size);
     this.#idle?.refresh();
     const at = this.#free.findIndex((block) => block.byteLength >= size && block.byteLength <= 2 * size);
-    if (at < 0) return Buffer.allocUnsafeSlow(Math.ceil(size / GRAIN) * GRAIN).buffer as ArrayBuffer;
+    if (at < 0) return newBlock(Math.ceil(size / GRAIN) * GRAIN);
     const [block] = this.#free.splice(at, 1);
     this.#bytes -= block!.byteLength;
     return block!;
@@ -35,11 +41,12 @@ export class BlockPool {
   /** Gives blocks back, each once. Nothing may use them any more. The oldest make room for them. */
   give(blocks: readonly ArrayBuffer[]): void {
     for (const block of blocks) {
-      if (block.byteLength > this.#most) continue;
+      if (block.byteLength < GRAIN || block.byteLength > this.#most) continue;
       this.#free.push(block);
       this.#bytes += block.byteLength;
     }
     while (this.#bytes > this.#most) this.#bytes -= this.#free.shift()!.byteLength;
+    if (this.#bytes === 0) return;
     this.#idle ??= setTimeout(() => this.#clear(), IDLE_MS).unref();
     this.#idle.refresh();
   }

@@ -163,7 +163,7 @@ test.each<[string, () => Promise<unknown>, object]>([
   [
     "a weight is negative",
     () => step(nll, {}, [{ ...SAMPLES[0]!, weights: [0, -1, 1] }]),
-    { path: "weights", sample: 0, position: 1 },
+    { path: "samples[0].weights", sample: 0, position: 1 },
   ],
   [
     "a token is negative",
