@@ -1,7 +1,7 @@
-// Memory for request bodies, kept between steps: the first touch of new memory costs more than writing into it.
+// Memory that is kept between steps: the first touch of new memory costs more than writing into it.
 
 /**
- * Sizes are rounded up to multiples of this, so that a block fits the next text as well. Smaller blocks are not kept.
+ * Sizes are rounded up to multiples of this, so that a block fits the next use as well. Smaller blocks are not kept.
  * @unit bytes
  */
 const GRAIN = 32 * 1024;
@@ -12,7 +12,8 @@ const newBlock = (size: number) => Buffer.allocUnsafeSlow(size).buffer as ArrayB
 
 /** Blocks of all sizes. */
 export class BlockPool {
-  readonly #free: ArrayBuffer[] = [];
+  /** Free blocks by their size; the size that was used last comes last. */
+  readonly #free = new Map<number, ArrayBuffer[]>();
   readonly #most: number;
   #bytes = 0;
   #idle: NodeJS.Timeout | undefined;
@@ -31,28 +32,44 @@ export class BlockPool {
   take(size: number): ArrayBuffer {
     if (size < GRAIN) return newBlock(size);
     this.#idle?.refresh();
-    const at = this.#free.findIndex((block) => block.byteLength >= size && block.byteLength <= 2 * size);
-    if (at < 0) return newBlock(Math.ceil(size / GRAIN) * GRAIN);
-    const [block] = this.#free.splice(at, 1);
-    this.#bytes -= block!.byteLength;
-    return block!;
+    const least = Math.ceil(size / GRAIN) * GRAIN;
+    // A little larger does as well.
+    for (let fitting = least; fitting <= least + least / 4; fitting += GRAIN) {
+      const block = this.#free.get(fitting)?.pop();
+      if (block === undefined) continue;
+      this.#bytes -= fitting;
+      return block;
+    }
+    return newBlock(least);
   }
 
-  /** Gives blocks back, each once. Nothing may use them any more. The oldest make room for them. */
+  /** Gives blocks back, each once. Nothing may use them any more. Those of sizes not used for longest make room for them. */
   give(blocks: readonly ArrayBuffer[]): void {
     for (const block of blocks) {
-      if (block.byteLength < GRAIN || block.byteLength > this.#most) continue;
-      this.#free.push(block);
-      this.#bytes += block.byteLength;
+      const size = block.byteLength;
+      if (size < GRAIN || size > this.#most) continue;
+      const same = this.#free.get(size) ?? [];
+      same.push(block);
+      this.#free.delete(size);
+      this.#free.set(size, same);
+      this.#bytes += size;
+      this.#shrink();
     }
-    while (this.#bytes > this.#most) this.#bytes -= this.#free.shift()!.byteLength;
     if (this.#bytes === 0) return;
     this.#idle ??= setTimeout(() => this.#clear(), IDLE_MS).unref();
     this.#idle.refresh();
   }
 
+  #shrink(): void {
+    for (const [size, same] of this.#free) {
+      while (this.#bytes > this.#most && same.shift() !== undefined) this.#bytes -= size;
+      if (same.length === 0) this.#free.delete(size);
+      if (this.#bytes <= this.#most) return;
+    }
+  }
+
   #clear(): void {
-    this.#free.length = 0;
+    this.#free.clear();
     this.#bytes = 0;
     this.#idle = undefined;
   }
