@@ -2,7 +2,7 @@
 import { type NativeWire, type NativeWritten, nativeWire } from "./binding.ts";
 import { BlockPool } from "./blocks.ts";
 import { type NativeFault, stoppedBy } from "./errors.ts";
-import { Marks } from "./marks.ts";
+import { bytesOf, Marks } from "./marks.ts";
 import { refusal, type TextRow } from "./rows.ts";
 import { Turns } from "./turns.ts";
 
@@ -44,10 +44,12 @@ export class TextBuilder {
   readonly #rows: TextRow[] = [];
   readonly #marks = new Marks();
   #tail = "";
+  #tailBytes = 0;
 
   /** Appends text as it is. */
   text(text: string): void {
     this.#tail += text;
+    this.#tailBytes += bytesOf(text);
   }
 
   /** Appends a row as a JSON array. */
@@ -55,11 +57,12 @@ export class TextBuilder {
     this.#texts.push(this.#tail);
     this.#rows.push(row);
     this.#tail = "";
+    this.#tailBytes = 0;
   }
 
   /** Notes the place that the text has reached, for `WrittenText.marks`. */
   mark(): void {
-    this.#marks.add(this.#rows.length, this.#tail.length);
+    this.#marks.add(this.#rows.length, this.#tailBytes);
   }
 
   /**
@@ -156,7 +159,7 @@ export class TextBuilder {
       const group = Math.floor((rows - 1) / GROUP_ROWS);
       return starts[group]! + groups[group]!.rowEnds[rows - 1 - group * GROUP_ROWS]!;
     };
-    return this.#marks.places((rows) => this.#texts[rows] ?? this.#tail, endOf);
+    return this.#marks.places(endOf);
   }
 
   #typed(fault: NativeFault, first: number): unknown {
