@@ -49,11 +49,11 @@ export class ByteBudget {
   }
 
   /**
-   * Room to keep a body that was sent, as much again as for those under way: who keeps one never holds up the others. Gives
-   * what gives it back; undefined where there is none.
+   * Room to keep a body for later, as much again as for those under way: who keeps one never holds up the others. Gives
+   * what gives it back; undefined where there is none. A body larger than all of it is kept alone.
    */
   keep(bytes: number): (() => void) | undefined {
-    if (this.#kept + bytes > this.#limit) return undefined;
+    if (this.#kept > 0 && this.#kept + bytes > this.#limit) return undefined;
     this.#kept += bytes;
     let held = bytes;
     return () => {

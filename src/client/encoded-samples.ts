@@ -2,31 +2,24 @@
 import { Pace } from "../pace.ts";
 import { type IndexedRowLayout, readRowLayout } from "../rows/layout.ts";
 import type { Items } from "./body.ts";
-import type { ByteBudget } from "./budget.ts";
 import { type WireFormat, writeSample } from "./formats.ts";
 import { writeItems } from "./items.ts";
 import { CUSTOM } from "./loss.ts";
 import type { Sample } from "./sample.ts";
 
-/**
- * How long the text is kept: not at all, so that each pass makes its own; from one pass to the next where there is room
- * for it; or until the end.
- */
-export type Keep = "no" | "while there is room" | "until the end";
-
 /** Samples that were checked. Their rows must not change meanwhile. */
 export class EncodedSamples {
   readonly samples: readonly Sample[];
-  readonly #keep: Keep;
-  readonly #texts = new Map<WireFormat, Promise<Items>>();
+  readonly #keeps: boolean;
+  /** Texts that are kept, by format and length of rows. */
+  readonly #texts = new Map<string, Promise<Items>>();
   readonly #ended = new AbortController();
   #layout: Promise<IndexedRowLayout> | undefined;
-  /** Gives back the room that the text takes. */
-  #giveBack: (() => void) | undefined;
 
-  constructor(samples: readonly Sample[], keep: Keep) {
+  /** Where texts are not kept, each pass makes its own. */
+  constructor(samples: readonly Sample[], keeps: boolean) {
     this.samples = samples;
-    this.#keep = keep;
+    this.#keeps = keeps;
   }
 
   get ended(): boolean {
@@ -49,43 +42,32 @@ export class EncodedSamples {
     return runs.subarray(2 * runOffsets[sample]!, 2 * runOffsets[sample + 1]!);
   }
 
-  /** The samples as a custom pass sends them; undefined where the text is not kept. */
-  text(format: WireFormat): Promise<Items> | undefined {
-    if (this.#keep === "no") return undefined;
-    const known = this.#texts.get(format);
+  /**
+   * The samples as a custom pass sends them, each row cut to its first `longest` values; undefined where texts are not
+   * kept.
+   */
+  text(format: WireFormat, longest: number): Promise<Items> | undefined {
+    if (!this.#keeps) return undefined;
+    const key = `${format} ${longest}`;
+    const known = this.#texts.get(key);
     if (known !== undefined) return known;
     const { samples } = this;
     const text = writeItems(
       { from: 0, to: samples.length },
       (writer, index) => writeSample(writer, samples[index]!, index, CUSTOM, format),
       this.#ended.signal,
+      longest,
     );
     // Whoever waits for the text sees why there is none.
     text.catch(() => {});
-    this.#texts.set(format, text);
+    this.#texts.set(key, text);
     return text;
   }
 
-  /** To be called when a pass has sent the text. */
-  async sent(budget: ByteBudget): Promise<void> {
-    if (this.#keep !== "while there is room" || this.#giveBack !== undefined) return;
-    const texts = await Promise.all(this.#texts.values());
-    const bytes = texts.reduce((sum, text) => sum + text.bytes, 0);
-    this.#giveBack = budget.keep(bytes);
-    if (this.#giveBack === undefined) this.#drop();
-  }
-
-  /** Ends the keeping. With `reuse` other bodies get the memory: only where nothing sends the text any more. */
+  /** Ends the keeping. With `reuse` other bodies get the memory: only where nothing sends the texts any more. */
   end(reuse: boolean): void {
     this.#ended.abort();
-    if (reuse) this.#drop();
-    this.#texts.clear();
-    this.#giveBack?.();
-  }
-
-  /** Hands the memory on. */
-  #drop(): void {
-    for (const text of this.#texts.values()) {
+    for (const text of reuse ? this.#texts.values() : []) {
       text.then(
         ({ release }) => release(),
         () => {},

@@ -35,6 +35,10 @@ export async function writeModelInput(writer: ItemWriter, tokens: TokenRow, plac
   writer.text("}}]}");
 }
 
+/** Numbers that samples send, about. */
+export const valuesOf = (samples: readonly Sample[], plan: LossPlan): number =>
+  samples.reduce((sum, { tokens }) => sum + tokens.length, 0) * (plan.rows.length + 2);
+
 /** Appends one sample. */
 export async function writeSample(
   writer: ItemWriter,

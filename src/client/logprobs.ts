@@ -1,12 +1,13 @@
 // Where the log-probabilities of a batch go: one memory, of which each operation fills its part.
 
+import { blocks } from "../blocks.ts";
 import { Pace } from "../pace.ts";
 import type { IndexedRowLayout } from "../rows/layout.ts";
 import { type ResultLayout, readResult } from "../wire/result.ts";
 import type { Range } from "./chunks.ts";
 
 /** Memory that is not cleared: every number is written before any is seen, or none is. */
-const memoryFor = (values: number) => new Float32Array(Buffer.allocUnsafeSlow(4 * values).buffer, 0, values);
+const memoryFor = (values: number) => new Float32Array(blocks.take(4 * values), 0, values);
 
 /** Views that are made between two looks at the clock, counted as so many elements each. */
 const VIEW_ELEMENTS = 64;

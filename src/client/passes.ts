@@ -5,6 +5,7 @@ import type { Call } from "./call.ts";
 import type { EncodedSamples } from "./encoded-samples.ts";
 import {
   EITHER_FORMAT,
+  valuesOf,
   type WireFormatChoice,
   writeGradient,
   writeModelInput,
@@ -39,7 +40,6 @@ export function lossPass(
       ...(logprobs && { return_loss_fn_outputs: true }),
     },
     lists: [sampleList(encoded, plan)],
-    samples: encoded,
     count: samples.length,
     // A sum over tokens can be made of parts; other losses may divide by what is in the whole batch.
     divisible: forwardOnly && plan.isSum,
@@ -69,7 +69,6 @@ export function customPass(
     head: {},
     flags: {},
     lists: [list, { name: "gradients", values: list.values / (CUSTOM.rows.length + 2), write }],
-    samples: encoded,
     count: samples.length,
     // The gradients are of the whole batch already, and they add up.
     divisible: true,
@@ -125,9 +124,9 @@ function sampleList(encoded: EncodedSamples, plan: LossPlan): Submission["lists"
   const { samples } = encoded;
   return {
     name: "samples",
-    values: samples.reduce((sum, { tokens }) => sum + tokens.length, 0) * (plan.rows.length + 2),
+    values: valuesOf(samples, plan),
     write: (writer, index, format) => writeSample(writer, samples[index]!, index, plan, format),
     // Other losses send rows of their own.
-    kept: (format) => (plan.rows.length === CUSTOM.rows.length ? encoded.text(format) : undefined),
+    kept: (...which) => (plan.rows.length === CUSTOM.rows.length ? encoded.text(...which) : undefined),
   };
 }

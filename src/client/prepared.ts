@@ -1,9 +1,12 @@
-// Samples that a caller has checked and encoded ahead of the passes over them.
+// Samples that are checked and encoded ahead of the passes over them.
 import { InputError } from "../errors.ts";
 import { Pace } from "../pace.ts";
-import { EncodedSamples, type Keep } from "./encoded-samples.ts";
+import type { Core } from "./core.ts";
+import { EncodedSamples } from "./encoded-samples.ts";
+import { valuesOf } from "./formats.ts";
 import { CUSTOM } from "./loss.ts";
 import { checkList, checkSample, checkSamples, type NumberRowName, type Sample } from "./sample.ts";
+import { VALUE_BYTES } from "./submission.ts";
 
 /**
  * Samples as a scoring pass by `cross_entropy` and a custom pass send them. Their rows must not change as long as this is
@@ -35,26 +38,63 @@ export type SamplesLike = readonly Sample[] | PreparedSamples;
 /** What the check of a sample takes, in elements of a `Pace`. */
 const SAMPLE_ELEMENTS = 256;
 
-/** Checks the samples of a custom step, with pauses for the event loop. */
-export async function prepare(given: SamplesLike, keep: Keep): Promise<PreparedSamples> {
-  if (given instanceof PreparedSamples) {
-    encodedSamples(given, CUSTOM.rows);
-    return given;
-  }
-  checkList(given);
+/** Checks samples as a custom pass needs them, with pauses for the event loop. */
+async function checkAll(samples: readonly Sample[]): Promise<void> {
+  checkList(samples);
   const pace = new Pace();
-  for (const [index, sample] of given.entries()) {
+  for (const [index, sample] of samples.entries()) {
     checkSample(sample, index, CUSTOM.rows);
     if (pace.due(SAMPLE_ELEMENTS)) await pace.rest();
   }
-  return new PreparedSamples(new EncodedSamples(given, keep));
+}
+
+/** Begins to write samples in the format that their passes will try first. */
+function begin(core: Core, samples: readonly Sample[], keeps: boolean) {
+  const prepared = new PreparedSamples(new EncodedSamples(samples, keeps));
+  const [format] = core.wireFormat.candidates(samples, CUSTOM);
+  return { prepared, text: PreparedSamples.encodedOf(prepared).text(format!, Infinity) };
+}
+
+export async function prepare(core: Core, samples: readonly Sample[]): Promise<PreparedSamples> {
+  await checkAll(samples);
+  const { prepared, text } = begin(core, samples, true);
+  await text;
+  return prepared;
+}
+
+/**
+ * Runs `work` on prepared samples, which are begun to be written meanwhile. Those that it makes itself keep their text
+ * from one pass to the next only if there is room.
+ */
+export async function withPrepared<T>(
+  core: Core,
+  given: SamplesLike,
+  work: (prepared: PreparedSamples) => Promise<T>,
+): Promise<T> {
+  if (given instanceof PreparedSamples) {
+    encodedSamples(given, CUSTOM.rows);
+    return work(given);
+  }
+  await checkAll(given);
+  const giveBack = core.budget.keep(VALUE_BYTES * valuesOf(given, CUSTOM));
+  const { prepared } = begin(core, given, giveBack !== undefined);
+  let done = false;
+  try {
+    const result = await work(prepared);
+    done = true;
+    return result;
+  } finally {
+    // A request that failed may still hold its body.
+    PreparedSamples.encodedOf(prepared).end(done);
+    giveBack?.();
+  }
 }
 
 /** The samples of a pass that sends the given rows, checked. */
 export function encodedSamples(given: SamplesLike, rows: readonly NumberRowName[]): EncodedSamples {
   if (!(given instanceof PreparedSamples)) {
     checkSamples(given, rows);
-    return new EncodedSamples(given, "no");
+    return new EncodedSamples(given, false);
   }
   const encoded = PreparedSamples.encodedOf(given);
   if (encoded.ended) throw new InputError("samples", "expected prepared samples that are not disposed");

@@ -5,12 +5,12 @@ import { type CallOptions, runCall } from "./call.ts";
 import type { SessionContext } from "./core.ts";
 import type { GradientsLike } from "./gradients.ts";
 import type { Logprobs } from "./logprobs.ts";
-import { CUSTOM, type LossConfig, planLoss } from "./loss.ts";
+import { type LossConfig, planLoss } from "./loss.ts";
 import { type OperationOptions, runOperation } from "./operation.ts";
 import { SessionOrder } from "./order.ts";
 import { customPass, lossPass, samplePass, smallPass } from "./passes.ts";
 import { operationRequest } from "./poll.ts";
-import { PreparedSamples, prepare, type SamplesLike } from "./prepared.ts";
+import { type PreparedSamples, prepare, type SamplesLike, withPrepared } from "./prepared.ts";
 import {
   type OptimizerOptions,
   optimStepFields,
@@ -147,12 +147,18 @@ export class Session implements AsyncDisposable {
    */
   async prepareSamples(samples: readonly Sample[], options: CallOptions = {}): Promise<PreparedSamples> {
     const { core } = this.#context;
-    return runCall("session.prepareSamples", options, core.timeoutMs, async (call) => {
-      const prepared = await prepare(samples, "until the end");
-      const [format] = core.wireFormat.candidates(samples, CUSTOM);
-      await call.until(PreparedSamples.encodedOf(prepared).text(format!)!);
-      return prepared;
-    });
+    return runCall("session.prepareSamples", options, core.timeoutMs, (call) =>
+      call.until(prepare(core, samples)),
+    );
+  }
+
+  /** As `withPrepared`. */
+  static withPrepared<T>(
+    session: Session,
+    samples: SamplesLike,
+    work: (prepared: PreparedSamples) => Promise<T>,
+  ): Promise<T> {
+    return withPrepared(session.#context.core, samples, work);
   }
 
   /** Applies the accumulated gradients. `step` counts the session's steps. Does not publish weights for sampling. */

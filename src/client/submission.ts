@@ -3,7 +3,6 @@
 import { type Body, bytesOf, type Items, itemsBetween, join, json } from "./body.ts";
 import type { Call } from "./call.ts";
 import type { Range } from "./chunks.ts";
-import type { EncodedSamples } from "./encoded-samples.ts";
 import type { WireFormat } from "./formats.ts";
 import { type ItemWriter, writeItems } from "./items.ts";
 import type { Logprobs } from "./logprobs.ts";
@@ -25,8 +24,8 @@ interface List {
   /** Numbers in it, about; for an estimate of its size. */
   readonly values: number;
   write(writer: ItemWriter, index: number, format: WireFormat): Promise<void>;
-  /** All its items, where their text is kept for other passes. */
-  kept?(format: WireFormat): Promise<Items> | undefined;
+  /** All its items, where their text is kept for other passes; `longest` cuts every array of values. */
+  kept?(format: WireFormat, longest: number): Promise<Items> | undefined;
 }
 
 export interface Submission {
@@ -39,8 +38,6 @@ export interface Submission {
   /** Members that stay in the request when the rest of the body is uploaded. */
   readonly flags: object;
   readonly lists: readonly List[];
-  /** What the pass is over, where it is over samples. */
-  readonly samples?: EncodedSamples | undefined;
   /** Items of every list. */
   readonly count: number;
   /** Whether runs of items may go out as operations of their own. */
@@ -62,7 +59,7 @@ export interface Encoded {
 }
 
 /** Bytes of a number with its comma, about. */
-const VALUE_BYTES = 10;
+export const VALUE_BYTES = 10;
 
 /** The size that a body with all items will have, about. @unit bytes */
 export function estimate({ lists, count }: Submission, { from, to }: Range): number {
@@ -81,7 +78,7 @@ export async function encode(
   const lists: Items[] = [];
   const own: Items[] = [];
   for (const list of submission.lists) {
-    const kept = longest === Infinity ? list.kept?.(format) : undefined;
+    const kept = list.kept?.(format, longest);
     if (kept !== undefined) {
       lists.push(await call.until(kept));
       continue;

@@ -80,7 +80,6 @@ export async function submit(
       try {
         await sendAll(context, encoded, format, key, call, noting);
         encoded.release();
-        await submission.samples?.sent(core.budget);
         if (submission.formats.length > 1) core.wireFormat.remember(format);
         return;
       } catch (error) {

@@ -1,4 +1,5 @@
 // A batch: the trained tokens of some samples, packed once and run as often as wanted.
+import { blocks } from "../blocks.ts";
 import { describe, InputError } from "../errors.ts";
 import type { Loss } from "../loss/define.ts";
 import { checkNames } from "../names.ts";
@@ -101,6 +102,15 @@ export class Batch {
   async with(changes: Pick<Partial<BatchOptions>, "logprobs" | "inputs">): Promise<Batch> {
     checkNames("with", changes, ["logprobs", "inputs"]);
     return filled(this.#reading, this.#inputs, this.positiveLogprobs, changes, new Pace());
+  }
+
+  /**
+   * Hands the memory of a batch's tokens on to the next one. Only where no run reads it any more, and once for all batches
+   * that were made of each other by `scored`.
+   */
+  static recycle(batch: Batch): void {
+    const tokens = [...batch.#inputs.values()].flatMap(({ token }) => token ?? []);
+    blocks.give(tokens.map(({ buffer }) => buffer as ArrayBuffer));
   }
 
   /** `batch` with log-probabilities of its trained tokens, which are finite; the memory is the new batch's from now on. */

@@ -1,4 +1,5 @@
 // Copies numbers that a caller brings: checked and packed to the trained tokens, a piece at a time.
+import { blocks } from "../blocks.ts";
 import { describe, InputError } from "../errors.ts";
 import { type Pace, PIECE } from "../pace.ts";
 import { isNumberList, notANumber, type Row } from "../rows/rows.ts";
@@ -7,8 +8,11 @@ import type { Layout } from "./layout.ts";
 
 export type Floats = Float32Array | Float64Array;
 
+/** Memory that is not cleared: all of it is written. */
 const newFloats = (precision: Precision, length: number): Floats =>
-  precision === "float32" ? new Float32Array(length) : new Float64Array(length);
+  precision === "float32"
+    ? new Float32Array(blocks.take(4 * length), 0, length)
+    : new Float64Array(blocks.take(8 * length), 0, length);
 
 /** Below this many numbers a loop is faster than a view and a block copy. */
 const SHORT = 16;
@@ -35,13 +39,26 @@ function copyPiece(
       to[offset + i] = value;
     }
   }
-  // 0 times anything finite is 0, so that one NaN at the end stands for any value that is not.
-  let zero = 0;
-  for (let i = offset; i < offset + size; i++) zero += 0 * to[i]!;
-  if (zero === 0) return;
+  if (allFinite(to, offset, offset + size)) return;
   for (let i = 0; i < size; i++) {
     if (!Number.isFinite(to[offset + i])) throw notANumber(path, sample, start + i, from[start + i]);
   }
+}
+
+/** Whether all numbers from `begin` to `end` are finite. */
+function allFinite(values: Floats, begin: number, end: number): boolean {
+  // 0 times anything finite is 0, so that one NaN at the end stands for any value that is not. Four sums, since each waits
+  // for its last addition.
+  let [a, b, c, d] = [0, 0, 0, 0];
+  let i = begin;
+  for (; i + 3 < end; i += 4) {
+    a += 0 * values[i]!;
+    b += 0 * values[i + 1]!;
+    c += 0 * values[i + 2]!;
+    d += 0 * values[i + 3]!;
+  }
+  for (; i < end; i++) a += 0 * values[i]!;
+  return a + b + c + d === 0;
 }
 
 /** Packs full rows to the trained tokens. What stands at untrained positions is not read. */

@@ -20,6 +20,13 @@ function warnOnce(count: number, tokens: number, largest: number, layout: Layout
   );
 }
 
+/** Whether there is a number above 0 from `begin` to `end`; nearly always there is none. */
+function anyPositive(values: Floats, begin: number, end: number): boolean {
+  let largest = 0;
+  for (let i = begin; i < end; i++) largest = Math.max(largest, values[i]!);
+  return largest > 0;
+}
+
 /** Counts the packed log-probabilities that are above 0; sets them to 0 if `clamp` is true, warns if nobody says. */
 export async function countPositives(
   logprobs: Floats,
@@ -32,6 +39,8 @@ export async function countPositives(
   let largest = 0;
   for (let begin = 0; begin < logprobs.length; begin += PIECE) {
     const end = Math.min(begin + PIECE, logprobs.length);
+    if (pace.due(end - begin)) await pace.rest();
+    if (!anyPositive(logprobs, begin, end)) continue;
     for (let token = begin; token < end; token++) {
       const value = logprobs[token]!;
       if (!(value > 0)) continue;
@@ -39,7 +48,6 @@ export async function countPositives(
       if (value > largest) largest = value;
       if (clamp) logprobs[token] = 0;
     }
-    if (pace.due(end - begin)) await pace.rest();
   }
   if (count > 0 && clamp === undefined) warnOnce(count, logprobs.length, largest, layout, first);
   return count;

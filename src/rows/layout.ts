@@ -83,10 +83,14 @@ class RunList {
 async function readRow(path: string, sample: number, row: Row, runs: RunList, pace: Pace): Promise<number> {
   let tokens = 0;
   let start = -1;
+  // Neighbours are equal nearly always.
+  let previous: unknown;
   for (let begin = 0; begin < row.length; begin += PIECE) {
     const end = Math.min(row.length, begin + PIECE);
     for (let i = begin; i < end; i++) {
       const weight: unknown = row[i];
+      if (weight === previous && i > 0) continue;
+      previous = weight;
       if (typeof weight !== "number") throw notANumber(path, sample, i, weight);
       if (weight > 0 && weight < Infinity) {
         if (start < 0) start = i;

@@ -1,8 +1,8 @@
 // One step of a custom loss: score the batch, compute the loss and its gradients here, send the gradients back.
 import type { CallOptions } from "../client/call.ts";
 import type { OperationOptions } from "../client/operation.ts";
-import { PreparedSamples, prepare, type SamplesLike } from "../client/prepared.ts";
-import type { Operations, Session } from "../client/session.ts";
+import { PreparedSamples, type SamplesLike } from "../client/prepared.ts";
+import { type Operations, Session } from "../client/session.ts";
 import { checkBatch } from "../engine/arguments.ts";
 import { Batch, type BatchInput, createBatchOfRows } from "../engine/batch.ts";
 import { Engine } from "../engine/engine.ts";
@@ -110,17 +110,7 @@ export async function computeCustomForwardBackward<
     async (inTurn) => {
       checkNames("options", options, OPTIONS);
       checkEngine(options.engine, options.dtype);
-      const prepared = await prepare(samples, "while there is room");
-      const encoded = PreparedSamples.encodedOf(prepared);
-      let sent = false;
-      try {
-        const result = await step(inTurn, prepared, loss, options);
-        sent = true;
-        return result;
-      } finally {
-        // A request that failed may still hold its body.
-        if (prepared !== samples) encoded.end(sent);
-      }
+      return Session.withPrepared(inTurn, samples, (prepared) => step(inTurn, prepared, loss, options));
     },
     { signal: options.signal },
   );
@@ -142,6 +132,7 @@ async function step<I extends LossInputs, P extends LossParams, M extends string
   const batch = await Batch.scored(unscored, logprobs);
   const run = { params, dtype, nonFinite, into, signal: call.signal };
   const { gradients, executor: _, ...result } = await engine.run(loss, batch, run);
+  Batch.recycle(batch);
   const sent = await session.customForwardBackward(prepared, gradients, call);
   return { ...result, gradients, ...sent };
 }

@@ -1,8 +1,8 @@
 // Long JSON texts made of fixed texts and rows of numbers, written natively into a list of buffers.
+import { blocks as pool } from "../blocks.ts";
 import { AbortError, InputError } from "../errors.ts";
 import { Pace, PIECE } from "../pace.ts";
 import { type NativeWritten, nativeWire } from "./binding.ts";
-import { BlockPool } from "./blocks.ts";
 import { type NativeFault, stoppedBy } from "./errors.ts";
 import { bytesOf, Marks, sum } from "./marks.ts";
 import { refusal, type TextRow } from "./rows.ts";
@@ -25,8 +25,6 @@ const INLINE_BYTES = 64 * 1024;
 /** Rows, and values of rows, that are handed over at once: less than a millisecond's worth. */
 const GROUP_ROWS = 512;
 const GROUP_VALUES = 512 * 1024;
-
-const pool = new BlockPool();
 
 /** Rows that are being written. */
 interface Group {

@@ -1,7 +1,7 @@
 // Texts written through the addon: every kind of row, faults, signals, the event loop.
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { BlockPool } from "../../src/blocks.ts";
 import { AbortError, InputError } from "../../src/errors.ts";
-import { BlockPool } from "../../src/wire/blocks.ts";
 import { TextBuilder, type TextRow, type WrittenText } from "../../src/wire/text.ts";
 import { lateness } from "../helpers.ts";
 import { joined, viewsOf } from "./helpers.ts";

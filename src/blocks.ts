@@ -74,3 +74,6 @@ export class BlockPool {
     this.#idle = undefined;
   }
 }
+
+/** Of this environment. */
+export const blocks = new BlockPool();
