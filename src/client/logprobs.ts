@@ -2,6 +2,7 @@
 
 import { Pace } from "../pace.ts";
 import type { RowLayout } from "../rows/layout.ts";
+import { nativeWire } from "../wire/binding.ts";
 import { type RowLayout as Rows, readResult } from "../wire/result.ts";
 import type { Range } from "./chunks.ts";
 
@@ -35,7 +36,9 @@ export class Logprobs {
     this.values = memoryFor(firstValues.at(-1)!);
   }
 
+  /** @throws {LoadError} if the addon that reads them cannot be loaded: better now than when they are there. */
   static async of(layout: RowLayout, packed: boolean, pace: Pace): Promise<Logprobs> {
+    nativeWire();
     const { runCounts, runs, rowOffsets } = layout;
     const firstRuns = new Float64Array(runCounts.length + 1);
     const firstTokens = new Float64Array(runCounts.length + 1);
