@@ -7,6 +7,9 @@ import { writeItems } from "./items.ts";
 import { CUSTOM } from "./loss.ts";
 import type { Sample } from "./sample.ts";
 
+/** Why texts are given up. An error would be made anew, with its stack, for each. */
+const ENDED = "the samples are no longer needed";
+
 /** Samples that were checked. Their rows must not change meanwhile. */
 export class EncodedSamples {
   readonly samples: readonly Sample[];
@@ -66,7 +69,7 @@ export class EncodedSamples {
 
   /** Ends the keeping. With `reuse` other bodies get the memory: only where nothing sends the texts any more. */
   end(reuse: boolean): void {
-    this.#ended.abort();
+    this.#ended.abort(ENDED);
     for (const text of reuse ? this.#texts.values() : []) {
       text.then(
         ({ release }) => release(),

@@ -7,7 +7,6 @@ import type { WireFormat } from "./formats.ts";
 import { type ItemWriter, writeItems } from "./items.ts";
 import type { Logprobs } from "./logprobs.ts";
 import type { Effect } from "./order.ts";
-import { SHORTENED_VALUES } from "./payloads.ts";
 
 export type OperationKind =
   | "forward-backward"
@@ -106,16 +105,10 @@ export function uploadedBody(encoded: Encoded, range: Range): Body {
   return compose(encoded.submission.head!, encoded, range);
 }
 
-/** The body that stands in for an uploaded one: the same, with short arrays. */
-export async function shortenedBody(
-  { submission }: Encoded,
-  format: WireFormat,
-  range: Range,
-  payloadId: string,
-  call: Call,
-): Promise<Body> {
-  const short = await encode(submission, format, range, call, SHORTENED_VALUES);
-  return compose({ ...submission.head, ...submission.flags, payload_id: payloadId }, short, range);
+/** The body that stands in for an uploaded one: the same, with arrays that were cut. */
+export function shortenedBody(encoded: Encoded, range: Range, payloadId: string): Body {
+  const { head, flags } = encoded.submission;
+  return compose({ ...head, ...flags, payload_id: payloadId }, encoded, range);
 }
 
 /** Size of the whole body, without its small members. @unit bytes */

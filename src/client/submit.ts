@@ -14,7 +14,7 @@ import type { SessionContext } from "./core.ts";
 import { ClientError } from "./errors.ts";
 import { moreTelling, type Refusal, type WireFormat } from "./formats.ts";
 import type { Logprobs, LogprobsPart } from "./logprobs.ts";
-import { INLINE_BYTES } from "./payloads.ts";
+import { INLINE_BYTES, SHORTENED_VALUES } from "./payloads.ts";
 import {
   type Encoded,
   encode,
@@ -159,6 +159,10 @@ async function bodyOf(
   const whole = wholeBody(encoded, range);
   const small = whole === undefined || whole.bytes <= INLINE_BYTES;
   if (small || core.payloads === "inline" || channel.missing) return whole;
-  const id = await channel.upload(uploadedBody(encoded, range), call, core.payloads);
-  return id === undefined ? "no channel" : shortenedBody(encoded, format, range, id, call);
+  const upload = channel.upload(uploadedBody(encoded, range), call, core.payloads);
+  // Made while the upload goes on.
+  const short = encode(encoded.submission, format, range, call, SHORTENED_VALUES);
+  short.catch(() => {});
+  const id = await upload;
+  return id === undefined ? "no channel" : shortenedBody(await short, range, id);
 }

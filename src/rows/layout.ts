@@ -79,18 +79,25 @@ class RunList {
   }
 }
 
+const bitsOf = ({ buffer, byteOffset, length }: Float32Array) => new Int32Array(buffer, byteOffset, length);
+
+/** The next index with another value than at `i`: neighbours are alike nearly always. */
+function nextOther(bits: Int32Array, i: number, end: number): number {
+  const alike = bits[i];
+  let next = i + 1;
+  while (next < end && bits[next] === alike) next++;
+  return next;
+}
+
 /** Finds the runs of one row. */
 async function readRow(path: string, sample: number, row: Row, runs: RunList, pace: Pace): Promise<number> {
   let tokens = 0;
   let start = -1;
-  // Neighbours are equal nearly always.
-  let previous: unknown;
+  const bits = row instanceof Float32Array ? bitsOf(row) : undefined;
   for (let begin = 0; begin < row.length; begin += PIECE) {
     const end = Math.min(row.length, begin + PIECE);
-    for (let i = begin; i < end; i++) {
+    for (let i = begin; i < end; i = bits === undefined ? i + 1 : nextOther(bits, i, end)) {
       const weight: unknown = row[i];
-      if (weight === previous && i > 0) continue;
-      previous = weight;
       if (typeof weight !== "number") throw notANumber(path, sample, i, weight);
       if (weight > 0 && weight < Infinity) {
         if (start < 0) start = i;

@@ -21,7 +21,7 @@ export interface WrittenText {
 }
 
 /** Bytes that are written where the call is made: some hundred microseconds' worth. */
-const INLINE_BYTES = 64 * 1024;
+const INLINE_BYTES = 768 * 1024;
 /** Rows, and values of rows, that are handed over at once: less than a millisecond's worth. */
 const GROUP_ROWS = 512;
 const GROUP_VALUES = 512 * 1024;

@@ -14,10 +14,6 @@
 namespace tokengrad {
 namespace {
 
-constexpr size_t kFloatBytes = 15;     // -0.00123456789, or -12345678e-45
-constexpr size_t kBfloat16Bytes = 11;  // -0.001234
-constexpr size_t kInt32Bytes = 11;
-constexpr size_t kInt64Bytes = 22;  // with quotes
 constexpr uint64_t kLargestExact = (uint64_t{1} << 53) - 1;
 
 /// What `write_values` calls for each value: puts the text and a comma, or gives null.
@@ -27,7 +23,8 @@ struct Format;
 template <>
 struct Format<RowType::kBfloat16, RowRule::kNumber> {
   using Value = uint16_t;
-  const Bfloat16Texts& texts = bfloat16_texts();
+  const Bfloat16Texts& texts;
+  explicit Format(const TextRow&) : texts(bfloat16_texts()) {}
   char* operator()(uint16_t bits, char* out) const {
     if ((bits & 0x7f80) == 0x7f80) return nullptr;
     return write_bfloat16(texts, bits, out);
@@ -39,29 +36,38 @@ struct Format<RowType::kBfloat16, RowRule::kNumber> {
 template <typename T>
 struct WeightFormat {
   using Value = T;
+  bool only_0_and_1;
+  explicit WeightFormat(const TextRow& row) : only_0_and_1(row.most == 1) {}
   char* operator()(T value, char* out) const {
     if (value == 0 || value == 1) {
       std::memcpy(out, value == 0 ? "0," : "1,", 2);
       return out + 2;
     }
     const float rounded = static_cast<float>(value);
-    if (!(rounded > 0) || !std::isfinite(rounded)) return nullptr;
+    if (only_0_and_1 || !(rounded > 0) || !std::isfinite(rounded)) return nullptr;
     out = write_float32(rounded, out);
     *out = ',';
     return out + 1;
   }
 };
 template <>
-struct Format<RowType::kFloat32, RowRule::kWeight> : WeightFormat<float> {};
+struct Format<RowType::kFloat32, RowRule::kWeight> : WeightFormat<float> {
+  using WeightFormat::WeightFormat;
+};
 template <>
-struct Format<RowType::kFloat64, RowRule::kWeight> : WeightFormat<double> {};
+struct Format<RowType::kFloat64, RowRule::kWeight> : WeightFormat<double> {
+  using WeightFormat::WeightFormat;
+};
 
 template <typename T, bool quoted>
 struct IdFormat {
   using Value = T;
+  uint64_t most;
+  explicit IdFormat(const TextRow& row) : most(row.most) {}
   char* operator()(T value, char* out) const {
-    if (value < 0) return nullptr;
+    // A negative one becomes larger than any.
     const auto number = static_cast<uint64_t>(value);
+    if (number > most) return nullptr;
     const bool quotes = quoted && number > kLargestExact;
     if (quotes) *out++ = '"';
     out = write_whole(number, out);
@@ -71,13 +77,17 @@ struct IdFormat {
   }
 };
 template <>
-struct Format<RowType::kInt32, RowRule::kId> : IdFormat<int32_t, false> {};
+struct Format<RowType::kInt32, RowRule::kId> : IdFormat<int32_t, false> {
+  using IdFormat::IdFormat;
+};
 template <>
-struct Format<RowType::kInt32, RowRule::kQuotedId> : IdFormat<int32_t, false> {};
+struct Format<RowType::kInt64, RowRule::kId> : IdFormat<int64_t, false> {
+  using IdFormat::IdFormat;
+};
 template <>
-struct Format<RowType::kInt64, RowRule::kId> : IdFormat<int64_t, false> {};
-template <>
-struct Format<RowType::kInt64, RowRule::kQuotedId> : IdFormat<int64_t, true> {};
+struct Format<RowType::kInt64, RowRule::kQuotedId> : IdFormat<int64_t, true> {
+  using IdFormat::IdFormat;
+};
 
 /// Writes neighbouring values, and gives how many were written before one that cannot be.
 struct Written {
@@ -87,9 +97,9 @@ struct Written {
 
 /// Numbers, a block at a time.
 template <typename T>
-Written write_floats(const void* values, size_t begin, size_t count, char* out) {
+Written write_floats(const TextRow& row, size_t begin, size_t count, char* out) {
   static const FindDigits find = find_digits();
-  const T* from = static_cast<const T*>(values) + begin;
+  const T* from = static_cast<const T*>(row.values) + begin;
   std::array<uint32_t, kFloatBlock> bits;
   FloatDigits digits;
   for (size_t done = 0; done < count; done += kFloatBlock) {
@@ -115,9 +125,9 @@ Written write_floats(const void* values, size_t begin, size_t count, char* out) 
 }
 
 template <RowType type, RowRule rule>
-Written write_values(const void* values, size_t begin, size_t count, char* out) {
-  const Format<type, rule> format;
-  const auto* from = static_cast<const typename Format<type, rule>::Value*>(values) + begin;
+Written write_values(const TextRow& row, size_t begin, size_t count, char* out) {
+  const Format<type, rule> format(row);
+  const auto* from = static_cast<const typename Format<type, rule>::Value*>(row.values) + begin;
   for (size_t i = 0; i < count; ++i) {
     char* const next = format(from[i], out);
     if (next == nullptr) return {out, i};
@@ -126,7 +136,7 @@ Written write_values(const void* values, size_t begin, size_t count, char* out) 
   return {out, count};
 }
 
-using Write = Written (*)(const void* values, size_t begin, size_t count, char* out);
+using Write = Written (*)(const TextRow& row, size_t begin, size_t count, char* out);
 
 Write writer_of(const TextRow& row) {
   const bool weight = row.rule == RowRule::kWeight;
@@ -214,19 +224,6 @@ void walk(const TextRow& row, TextCursor& cursor, size_t end, const Zeros& zeros
 
 }  // namespace
 
-size_t most_bytes(const TextRow& row) {
-  switch (row.type) {
-    case RowType::kBfloat16:
-      return kBfloat16Bytes;
-    case RowType::kInt32:
-      return kInt32Bytes;
-    case RowType::kInt64:
-      return kInt64Bytes;
-    default:
-      return kFloatBytes;
-  }
-}
-
 char* write_positions(const TextRow& row, TextCursor& cursor, size_t end, char* out) {
   const Write write = writer_of(row);
   walk(
@@ -237,7 +234,7 @@ char* write_positions(const TextRow& row, TextCursor& cursor, size_t end, char* 
         out = write_zeros(count, out);
       },
       [&](size_t position, size_t value, size_t count) {
-        const Written written = write(row.values, value, count, out);
+        const Written written = write(row, value, count, out);
         if (written.count < count) throw BadValue{position + written.count};
         out = written.out;
       });

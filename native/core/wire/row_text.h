@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -28,12 +29,20 @@ struct TextRow {
   /// Without runs every position has its value.
   std::optional<std::span<const uint32_t>> runs;
   bool packed = false;
+  /// The largest id, or weight, that is written: what is larger is refused.
+  uint64_t most = kAnyValue;
+
+  static constexpr uint64_t kAnyValue = std::numeric_limits<int64_t>::max();
 };
 
 /// A value that cannot be written, or is not 0 outside of the runs.
 struct BadValue {
   size_t position;
 };
+
+/// Looks at the row's ids or weights to set `most`, so that little memory is taken for their text:
+/// ids have fewer digits than their type could hold, and weights are 0 and 1 nearly always.
+void find_most(TextRow& row);
 
 /// Bytes that the text of one position takes at most, with its comma.
 size_t most_bytes(const TextRow& row);

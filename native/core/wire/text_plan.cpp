@@ -45,7 +45,10 @@ TextPlan::TextPlan(std::vector<std::string> texts, std::vector<TextRow> rows, si
     throw Error("ERR_REQUEST", "texts: expected one more than the " + std::to_string(rows_.size()) +
                                    " rows, got " + std::to_string(texts_.size()));
   }
-  for (size_t i = 0; i < rows_.size(); ++i) check_runs(rows_[i], i);
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    check_runs(rows_[i], i);
+    find_most(rows_[i]);
+  }
   cut(piece_bytes);
 }
 

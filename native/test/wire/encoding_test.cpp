@@ -302,6 +302,49 @@ TEST(of_several_values_that_cannot_be_written_the_first_one_is_named) {
   }
 }
 
+/// Bytes that all pieces of a row take.
+template <typename T>
+size_t capacity(RowType type, RowRule rule, const std::vector<T>& values) {
+  const TextPlan plan({"", ""}, {row_of(type, rule, values)}, 1 << 20);
+  size_t sum = 0;
+  for (size_t i = 0; i < plan.pieces(); ++i) sum += plan.capacity(i);
+  return sum;
+}
+
+TEST(the_memory_for_ids_and_weights_goes_by_their_values) {
+  using enum RowType;
+  using enum RowRule;
+  constexpr size_t kCount = 10'000;
+  constexpr size_t kMore = 200;
+  EXPECT(capacity(kInt32, kId, std::vector<int32_t>(kCount, 9)) < 3 * kCount + kMore);
+  EXPECT(capacity(kInt32, kId, std::vector<int32_t>(kCount, 150'000)) < 7 * kCount + kMore);
+  EXPECT(capacity(kInt64, kQuotedId, std::vector<int64_t>(kCount, 150'000)) < 7 * kCount + kMore);
+  EXPECT(capacity(kFloat32, kWeight, std::vector<float>(kCount, 1)) < 2 * kCount + kMore);
+  EXPECT(capacity(kFloat64, kWeight, std::vector<double>(kCount, 0)) < 2 * kCount + kMore);
+  EXPECT(capacity(kFloat32, kWeight, std::vector<float>(kCount, 0.1f)) > 10 * kCount);
+}
+
+TEST(values_that_grow_after_the_plan_are_refused) {
+  using enum RowType;
+  using enum RowRule;
+  const auto grown = [](RowType type, RowRule rule, auto values, auto value) {
+    Encoding encoding({{"", ""}, {row_of(type, rule, values)}, 4096});
+    const Blocks blocks(encoding.plan());
+    std::fill(values.begin() + 500, values.end(), value);
+    try {
+      encoding.run(blocks.spans);
+    } catch (const Error& error) {
+      return test::fact(error, "position", -1.0);
+    }
+    return -1.0;
+  };
+  EXPECT_EQUAL(grown(kInt32, kId, std::vector<int32_t>(1000, 7), 123'456'789), 500);
+  EXPECT_EQUAL(grown(kInt64, kId, std::vector<int64_t>(1000, 7), int64_t{1} << 40), 500);
+  EXPECT_EQUAL(grown(kInt64, kQuotedId, std::vector<int64_t>(1000, 7), int64_t{1} << 62), 500);
+  EXPECT_EQUAL(grown(kFloat32, kWeight, std::vector<float>(1000, 1), 0.12345678f), 500);
+  EXPECT_EQUAL(grown(kFloat64, kWeight, std::vector<double>(1000, 0), 0.12345678), 500);
+}
+
 TEST(an_encoding_that_is_cancelled_says_so_once_it_has_stopped) {
   Pool pool(2);
   const std::vector<float> values(200'000, 0.1f);
