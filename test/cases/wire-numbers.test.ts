@@ -127,8 +127,8 @@ it("gradients take the fewest digits that read back to the same float32 or bfloa
   });
   // Characters of one number with its comma, on average; as doubles they would take 22.
   for (const [dtype, characters] of [
-    ["float32", 13.4],
-    ["bfloat16", 8.6],
+    ["float32", 12.9],
+    ["bfloat16", 7.4],
   ] as const) {
     const { gradients } = await held.engine.run(loss, batch, { dtype });
     const { session, requests } = await scriptedSession([completed({})]);
