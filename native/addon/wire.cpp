@@ -176,9 +176,9 @@ Napi::Value Wire::plan(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&]() -> Napi::Value {
     check_open();
     Writing writing;
-    writing.encoding = std::make_shared<Encoding>(
-        text_plan_of(Reader(info[0], "texts"), Reader(info[1], "rows"), piece_bytes_));
-    writing.kept.push_back(Napi::Reference<Napi::Value>::New(info[1], 1));
+    writing.encoding =
+        std::make_shared<Encoding>(text_plan_of(Reader(info[0], "rows"), piece_bytes_));
+    writing.kept.push_back(Napi::Reference<Napi::Value>::New(info[0], 1));
     const TextPlan& plan = writing.encoding->plan();
     std::vector<size_t> sizes(plan.pieces());
     for (size_t i = 0; i < sizes.size(); ++i) sizes[i] = plan.capacity(i);

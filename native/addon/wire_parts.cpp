@@ -1,52 +1,75 @@
 // Reads what JavaScript hands to the wire.
 #include "addon/wire_parts.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
 namespace tokengrad {
 namespace {
 
-bool is_defined(const Reader& reader) { return !reader.value().IsUndefined(); }
-
-/// The type of a row's values, if they may follow the rule.
-RowType type_of(const Reader& values, napi_typedarray_type type, RowRule rule) {
+/// What a row's values are; none if its rule does not allow them.
+std::optional<RowType> type_of(napi_typedarray_type type, RowRule rule) {
   const bool id = rule == RowRule::kId || rule == RowRule::kQuotedId;
   if (type == napi_float32_array && !id) return RowType::kFloat32;
   if (type == napi_float64_array && !id) return RowType::kFloat64;
   if (type == napi_uint16_array && rule == RowRule::kNumber) return RowType::kBfloat16;
   if (type == napi_int32_array && id) return RowType::kInt32;
   if (type == napi_bigint64_array && id) return RowType::kInt64;
-  values.refuse("an array of a type that the row's rule allows");
+  return std::nullopt;
 }
 
-RowRule rule_of(const Reader& reader) {
-  const std::string name = reader.text();
-  if (name == "number") return RowRule::kNumber;
-  if (name == "weight") return RowRule::kWeight;
-  if (name == "id") return RowRule::kId;
-  if (name == "quotedId") return RowRule::kQuotedId;
-  reader.refuse("\"number\", \"weight\", \"id\" or \"quotedId\"");
-}
+/// An array of typed arrays. There may be many, so that an element's path is made only for a
+/// message. Their buffers are of fixed size: the caller sees to it.
+class TypedArrays {
+ public:
+  explicit TypedArrays(const Reader& arrays) : arrays_(arrays) {}
 
-TextRow row_of(const Reader& given) {
-  const Reader values = given["values"];
-  const Reader::View view = values.typed_array("a typed array");
-  TextRow row{};
-  row.rule = rule_of(given["rule"]);
-  row.type = type_of(values, view.type, row.rule);
-  row.values = view.data;
-  row.length = view.length;
-  if (const Reader runs = given["runs"]; is_defined(runs)) {
-    row.runs = runs.uint32s();
-    const Reader length = given["length"];
-    if (!is_defined(length)) return row;
-    row.packed = true;
-    row.length = length.whole(0, UINT32_MAX);
-    size_t count = 0;
-    for (size_t i = 1; i < row.runs->size(); i += 2) count += (*row.runs)[i];
-    if (count != view.length) values.refuse(std::to_string(count) + " values, as the runs tell");
+  Reader::View at(uint32_t index) const {
+    const Napi::Value value = arrays_.value().As<Napi::Array>().Get(index);
+    Reader::View view{};
+    if (!read(value, view)) arrays_[index].refuse("a typed array");
+    return view;
   }
+  /// Nothing where the element is undefined.
+  std::optional<std::span<const uint32_t>> uint32s(uint32_t index) const {
+    const Napi::Value value = arrays_.value().As<Napi::Array>().Get(index);
+    if (value.IsUndefined()) return std::nullopt;
+    Reader::View view{};
+    if (!read(value, view) || view.type != napi_uint32_array) {
+      arrays_[index].refuse("a Uint32Array");
+    }
+    return std::span(static_cast<const uint32_t*>(view.data), view.length);
+  }
+
+ private:
+  static bool read(Napi::Value value, Reader::View& view) {
+    return napi_get_typedarray_info(value.Env(), value, &view.type, &view.length, &view.data,
+                                    nullptr, nullptr) == napi_ok;
+  }
+
+  const Reader& arrays_;
+};
+
+TextRow row_of(const Reader::View& values, uint8_t rule,
+               std::optional<std::span<const uint32_t>> runs, double length,
+               const Reader& refuser) {
+  if (rule > static_cast<uint8_t>(RowRule::kQuotedId)) refuser.refuse("rows with known rules");
+  TextRow row{};
+  row.rule = static_cast<RowRule>(rule);
+  const std::optional<RowType> type = type_of(values.type, row.rule);
+  if (!type) refuser.refuse("arrays of a type that their row's rule allows");
+  row.type = *type;
+  row.values = values.data;
+  row.length = values.length;
+  row.runs = runs;
+  if (length < 0) return row;
+  row.packed = true;
+  row.length = static_cast<size_t>(length);
+  size_t count = 0;
+  for (size_t i = 1; runs && i < runs->size(); i += 2) count += (*runs)[i];
+  if (count != values.length) refuser.refuse("packed rows with as many values as their runs tell");
   return row;
 }
 
@@ -65,12 +88,31 @@ std::span<float> float32s(const Reader& reader) {
 
 }  // namespace
 
-TextPlan text_plan_of(const Reader& texts, const Reader& rows, size_t piece_bytes) {
-  std::vector<std::string> given_texts(texts.length());
-  for (uint32_t i = 0; i < given_texts.size(); ++i) given_texts[i] = texts[i].text();
-  std::vector<TextRow> given_rows(rows.length());
-  for (uint32_t i = 0; i < given_rows.size(); ++i) given_rows[i] = row_of(rows[i]);
-  return {std::move(given_texts), std::move(given_rows), piece_bytes};
+TextPlan text_plan_of(const Reader& rows, size_t piece_bytes) {
+  FixedTexts texts{rows["text"].text(), {}};
+  const Reader text_ends = rows["textEnds"];
+  const std::span<const uint32_t> ends = text_ends.uint32s();
+  texts.ends.assign(ends.begin(), ends.end());
+  if (!std::is_sorted(ends.begin(), ends.end()) || ends.empty() ||
+      ends.back() != texts.all.size()) {
+    text_ends.refuse("ascending ends within the text");
+  }
+  const Reader values = rows["values"];
+  const Reader runs = rows["runs"];
+  const std::string_view rules = bytes_of(rows["rules"]);
+  const std::span<const double> lengths = rows["lengths"].float64s();
+  const uint32_t count = values.length();
+  if (runs.length() != count || rules.size() != count || lengths.size() != count) {
+    rows.refuse("columns of one length");
+  }
+  const TypedArrays value_rows(values);
+  const TypedArrays run_rows(runs);
+  std::vector<TextRow> given(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    given[i] = row_of(value_rows.at(i), static_cast<uint8_t>(rules[i]), run_rows.uint32s(i),
+                      lengths[i], values);
+  }
+  return {std::move(texts), std::move(given), piece_bytes};
 }
 
 ResultReader result_reader_of(const Reader& options) {

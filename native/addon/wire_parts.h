@@ -11,10 +11,9 @@
 
 namespace tokengrad {
 
-/// `texts`: strings; `rows`: objects with `values`, `rule` and, where others than the values of
-/// `runs` are 0, these; with `length`, the values are those of the runs only. Their memory stays
-/// JavaScript's. Throws `ERR_REQUEST`.
-TextPlan text_plan_of(const Reader& texts, const Reader& rows, size_t piece_bytes);
+/// The members of `rows` are those of `NativeRows`. Their memory stays JavaScript's. Throws
+/// `ERR_REQUEST`.
+TextPlan text_plan_of(const Reader& rows, size_t piece_bytes);
 
 /// The members of `options` are those of `NativeReadOptions`. Throws `ERR_REQUEST`.
 ResultReader result_reader_of(const Reader& options);

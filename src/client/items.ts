@@ -2,7 +2,7 @@
 import { Pace } from "../pace.ts";
 import type { Place } from "../wire/rows.ts";
 import { TextBuilder } from "../wire/text.ts";
-import { idValues, numberValues } from "../wire/values.ts";
+import { idValues, isIds, isNumbers, numberValues } from "../wire/values.ts";
 import type { Items } from "./body.ts";
 import type { Range } from "./chunks.ts";
 import type { NumberRow, TokenRow } from "./sample.ts";
@@ -31,17 +31,23 @@ export class ItemWriter {
   }
 
   /** Ids beyond 2^53 - 1 are written as strings where the field allows it, since many readers hold numbers as doubles. */
-  async tokens(row: TokenRow, place: Place, largeIds: "as strings" | "as numbers"): Promise<void> {
-    const values = await idValues(this.#cut(row), place);
-    await this.#builder.row({ values, rule: largeIds === "as strings" ? "quotedId" : "id", ...place });
+  async tokens(row: TokenRow, { path, sample }: Place, largeIds: "as strings" | "as numbers"): Promise<void> {
+    const cut = this.#cut(row);
+    const values = isIds(cut) ? cut : await idValues(cut, { path, sample });
+    const rule = largeIds === "as strings" ? "quotedId" : "id";
+    await this.#builder.row({ values, rule, path, sample });
   }
 
-  async weights(row: NumberRow, place: Place): Promise<void> {
-    await this.#builder.row({ values: await numberValues(this.#cut(row), place), rule: "weight", ...place });
+  async weights(row: NumberRow, { path, sample }: Place): Promise<void> {
+    const cut = this.#cut(row);
+    const values = isNumbers(cut) ? cut : await numberValues(cut, { path, sample });
+    await this.#builder.row({ values, rule: "weight", path, sample });
   }
 
-  async numbers(row: NumberRow, place: Place): Promise<void> {
-    await this.#builder.row({ values: await numberValues(this.#cut(row), place), rule: "number", ...place });
+  async numbers(row: NumberRow, { path, sample }: Place): Promise<void> {
+    const cut = this.#cut(row);
+    const values = isNumbers(cut) ? cut : await numberValues(cut, { path, sample });
+    await this.#builder.row({ values, rule: "number", path, sample });
   }
 
   /** `row` holds numbers, or for `bfloat16` the bits of each; outside of `runs` they must be 0. */
@@ -49,13 +55,17 @@ export class ItemWriter {
     row: NumberRow,
     dtype: "float32" | "bfloat16",
     runs: Uint32Array,
-    place: Place,
+    { path, sample }: Place,
   ): Promise<void> {
     const cut = this.#cut(row);
-    const values = dtype === "bfloat16" ? (cut as Uint16Array) : await numberValues(cut, place);
+    const typed = dtype === "bfloat16" ? (cut as Uint16Array) : isNumbers(cut) ? cut : undefined;
+    const values = typed ?? (await numberValues(cut, { path, sample }));
     // Where rows are cut, they have been written in full before.
-    const checked = this.shortens ? {} : { runs, outside: IGNORED };
-    await this.#builder.row({ values, rule: "number", ...checked, ...place });
+    await this.#builder.row(
+      this.shortens
+        ? { values, rule: "number", path, sample }
+        : { values, rule: "number", runs, outside: IGNORED, path, sample },
+    );
   }
 
   #cut<Row extends ArrayLike<unknown>>(row: Row): Row {

@@ -4,6 +4,7 @@ import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { Readable } from "node:stream";
 import { Agent, type Dispatcher } from "undici";
 import { describe, InputError } from "../errors.ts";
+import { Pace, PIECE } from "../pace.ts";
 import type { Body } from "./body.ts";
 import { ClientClosedError, ConnectionError } from "./errors.ts";
 
@@ -79,7 +80,7 @@ export class Transport {
         method: request.method,
         headers,
         // undici sends any iterable of buffers, which its types do not say.
-        body: (request.body?.chunks ?? null) as unknown as Readable | null,
+        body: (request.body === undefined ? null : paced(request.body)) as unknown as Readable | null,
         signal,
         headersTimeout: request.idleMs ?? 0,
         bodyTimeout: request.idleMs ?? 0,
@@ -104,6 +105,15 @@ export class Transport {
   async close(): Promise<void> {
     this.#closed = true;
     await this.#agent.destroy();
+  }
+}
+
+/** The chunks, one turn of the event loop after the other: a socket may take many of them at once. */
+async function* paced({ chunks }: Body): AsyncGenerator<Buffer> {
+  const pace = new Pace();
+  for (const chunk of chunks) {
+    yield chunk;
+    if (pace.due(PIECE)) await pace.rest();
   }
 }
 

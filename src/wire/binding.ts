@@ -1,19 +1,31 @@
 // The part of the addon that writes request bodies and reads results.
 import { loadAddon } from "../addon.ts";
 
-/** A row of numbers to be written as a JSON array. The addon reads it in place. */
-export interface NativeRow {
-  /** The values of all positions, or if there is a `length` those of the runs one after the other. */
-  readonly values: Float32Array | Float64Array | Uint16Array | Int32Array | BigInt64Array;
-  /**
-   * `number`: finite float32, or bfloat16 as bits in a `Uint16Array`. `weight`: 0, or a float32 above 0. `id`: a whole
-   * number of at least 0; `quotedId` puts those above 2^53 - 1 in quotes.
-   */
-  readonly rule: "number" | "weight" | "id" | "quotedId";
-  /** First position and length of each run; all positions outside of them hold 0, or -0. */
-  readonly runs?: Uint32Array;
-  /** Positions of a row whose values are those of the runs only. */
-  readonly length?: number;
+/** Numbers that can be written; a `Uint16Array` holds the bits of bfloat16. */
+export type RowValues = Float32Array | Float64Array | Uint16Array | Int32Array | BigInt64Array;
+
+/**
+ * How values are written: as finite float32 or bfloat16; as 0 or a float32 above 0; as whole numbers of at least 0; or the
+ * same with those above 2^53 - 1 in quotes. The addon knows a rule by its index.
+ */
+export const RULES = ["number", "weight", "id", "quotedId"] as const;
+
+/**
+ * Rows to be written as JSON arrays, column by column, and the fixed texts around them. The addon reads the values in
+ * place: their buffers must not be resizable or shared.
+ */
+export interface NativeRows {
+  /** The texts one behind the other: one before each row, and one behind the last. */
+  readonly text: string;
+  /** Where each of them ends. @unit bytes */
+  readonly textEnds: Uint32Array;
+  readonly values: readonly RowValues[];
+  /** Indexes of `RULES`. */
+  readonly rules: Uint8Array;
+  /** First position and length of each run of a row; all positions outside of them hold 0, or -0. */
+  readonly runs: readonly (Uint32Array | undefined)[];
+  /** Positions of a row whose values are those of its runs only; -1 where `values` has all positions. */
+  readonly lengths: Float64Array;
 }
 
 /** A text that is written. */
@@ -41,7 +53,7 @@ export interface NativeReadOptions {
 /** Threads of their own, which end with the environment. */
 export interface NativeWire {
   /** Prepares a text. `sizes` are the bytes of the blocks that it wants. */
-  plan(texts: readonly string[], rows: readonly NativeRow[]): { id: number; sizes: number[] };
+  plan(rows: NativeRows): { id: number; sizes: number[] };
   /** Writes it here and now. */
   writeNow(id: number, blocks: readonly ArrayBuffer[]): NativeWritten;
   /** Writes it on the threads. */

@@ -1,6 +1,7 @@
 // Rows of a text, and the errors that name their values.
 import { describe, InputError } from "../errors.ts";
-import type { NativeRow } from "./binding.ts";
+import { type NativeRows, type RowValues, RULES } from "./binding.ts";
+import { bytesOf } from "./marks.ts";
 
 /** Where a row stands, for error messages. */
 export interface Place {
@@ -10,7 +11,18 @@ export interface Place {
 }
 
 /** A row, and where it stands. */
-export interface TextRow extends NativeRow, Place {
+export interface TextRow extends Place {
+  /** The values of all positions, or if there is a `length` those of the runs one after the other. */
+  readonly values: RowValues;
+  /**
+   * `number`: finite float32, or bfloat16 as bits in a `Uint16Array`. `weight`: 0, or a float32 above 0. `id`: a whole
+   * number of at least 0; `quotedId` puts those above 2^53 - 1 in quotes.
+   */
+  readonly rule: (typeof RULES)[number];
+  /** First position and length of each run; all positions outside of them hold 0, or -0. */
+  readonly runs?: Uint32Array;
+  /** Positions of a row whose values are those of the runs only. */
+  readonly length?: number;
   /** What to expect outside of the runs, and why, where others than `0` are refused. Default `0 outside of the runs`. */
   readonly outside?: string;
 }
@@ -22,13 +34,75 @@ const EXPECTED = {
   quotedId: "an integer from 0 to 2^63 - 1",
 } as const;
 
-/** The error for the value of a position that cannot be written. */
-export function refusal(row: TextRow, position: number): InputError {
-  const { rule, values, runs, length, outside = "0 outside of the runs" } = row;
-  const inRuns = runs && packedIndex(runs, position);
-  const value = valueAt(values, length === undefined ? position : inRuns!);
-  const expected = runs !== undefined && inRuns === undefined ? outside : EXPECTED[rule];
-  return wrongValue(row, position, expected, value);
+/** Rows column by column, each with the text before it: many small rows are no objects of their own. */
+export class RowColumns {
+  readonly #texts: string[] = [];
+  readonly #textEnds: number[] = [];
+  readonly #values: RowValues[] = [];
+  readonly #rules: number[] = [];
+  readonly #runs: (Uint32Array | undefined)[] = [];
+  readonly #lengths: number[] = [];
+  readonly #paths: string[] = [];
+  readonly #samples: number[] = [];
+  readonly #outside: (string | undefined)[] = [];
+  #textBytes = 0;
+  /** Values of all rows. */
+  values = 0;
+
+  /** Number of rows. */
+  get size(): number {
+    return this.#values.length;
+  }
+
+  /** Appends a row, and `text` before it. */
+  add(text: string, row: TextRow): void {
+    this.#addText(text);
+    this.#values.push(stable(row.values));
+    this.#rules.push(RULES.indexOf(row.rule));
+    this.#runs.push(row.runs);
+    this.#lengths.push(row.length ?? -1);
+    this.#paths.push(row.path);
+    this.#samples.push(row.sample);
+    this.#outside.push(row.outside);
+    this.values += row.values.length;
+  }
+
+  /** As the addon takes them, with the text behind the last one. */
+  close(text: string): NativeRows {
+    this.#addText(text);
+    return {
+      text: this.#texts.join(""),
+      textEnds: Uint32Array.from(this.#textEnds),
+      values: this.#values,
+      rules: Uint8Array.from(this.#rules),
+      runs: this.#runs,
+      lengths: Float64Array.from(this.#lengths),
+    };
+  }
+
+  /** The error for the value of a row's position that cannot be written. */
+  refusal(row: number, position: number): InputError {
+    const rule = RULES[this.#rules[row]!]!;
+    const runs = this.#runs[row];
+    const packed = this.#lengths[row]! >= 0;
+    const inRuns = runs && packedIndex(runs, position);
+    const value = valueAt(this.#values[row]!, packed ? inRuns! : position);
+    const beside = runs !== undefined && inRuns === undefined;
+    const expected = beside ? (this.#outside[row] ?? "0 outside of the runs") : EXPECTED[rule];
+    return wrongValue({ path: this.#paths[row]!, sample: this.#samples[row]! }, position, expected, value);
+  }
+
+  #addText(text: string): void {
+    this.#texts.push(text);
+    this.#textBytes += bytesOf(text);
+    this.#textEnds.push(this.#textBytes);
+  }
+}
+
+/** Values whose memory stays where it is: those of buffers that can shrink or are shared are copied. */
+function stable(values: RowValues): RowValues {
+  const buffer = values.buffer as ArrayBuffer & { readonly resizable?: boolean };
+  return buffer instanceof ArrayBuffer && buffer.resizable !== true ? values : values.slice();
 }
 
 /** The error for a value that is not what was expected. */
@@ -54,7 +128,7 @@ function packedIndex(runs: Uint32Array, position: number): number | undefined {
   return undefined;
 }
 
-function valueAt(values: NativeRow["values"], index: number): number | bigint {
+function valueAt(values: RowValues, index: number): number | bigint {
   const value = values[index]!;
   if (!(values instanceof Uint16Array)) return value;
   return new Float32Array(Uint32Array.of((value as number) * 0x10000).buffer)[0]!;

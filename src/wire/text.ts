@@ -5,7 +5,7 @@ import { Pace, PIECE } from "../pace.ts";
 import { type NativeWritten, nativeWire } from "./binding.ts";
 import { type NativeFault, stoppedBy } from "./errors.ts";
 import { bytesOf, Marks, sum } from "./marks.ts";
-import { refusal, type TextRow } from "./rows.ts";
+import { RowColumns, type TextRow } from "./rows.ts";
 
 export type { TextRow } from "./rows.ts";
 
@@ -29,7 +29,7 @@ const GROUP_VALUES = 512 * 1024;
 /** Rows that are being written. */
 interface Group {
   readonly id: number;
-  readonly rows: readonly TextRow[];
+  readonly rows: RowColumns;
   readonly written: Promise<NativeWritten>;
 }
 
@@ -45,10 +45,8 @@ export class TextBuilder {
   readonly #blocks: ArrayBuffer[] = [];
   readonly #marks = new Marks();
   readonly #pace = new Pace();
-  /** What is not handed over: rows, each with the text before it, and the text behind the last one. */
-  #texts: string[] = [];
-  #rows: TextRow[] = [];
-  #values = 0;
+  /** What is not handed over: rows, and the text behind the last one. */
+  #rows = new RowColumns();
   #tail = "";
   #tailBytes = 0;
   #failed = false;
@@ -65,19 +63,18 @@ export class TextBuilder {
     this.#tailBytes += bytesOf(text);
   }
 
-  /** Appends a row as a JSON array. The next part may be appended when the promise has settled. */
-  async row(row: TextRow): Promise<void> {
-    this.#texts.push(this.#tail);
-    this.#rows.push(row);
-    this.#values += row.values.length;
+  /** Appends a row as a JSON array. The next part may be appended when a promise that it gives has settled. */
+  row(row: TextRow): Promise<void> | undefined {
+    const rows = this.#rows;
+    rows.add(this.#tail, row);
     this.#tail = "";
     this.#tailBytes = 0;
-    if (this.#rows.length >= GROUP_ROWS || this.#values >= GROUP_VALUES) await this.#handOver("");
+    return rows.size >= GROUP_ROWS || rows.values >= GROUP_VALUES ? this.#handOver("") : undefined;
   }
 
   /** Notes the place that the text has reached, for `WrittenText.marks`. */
   mark(): void {
-    this.#marks.add(this.#groups.length, this.#rows.length, this.#tailBytes);
+    this.#marks.add(this.#groups.length, this.#rows.size, this.#tailBytes);
   }
 
   /**
@@ -127,13 +124,10 @@ export class TextBuilder {
   /** Hands the rows over, with the blocks to write them to. */
   async #handOver(end: string): Promise<void> {
     const rows = this.#rows;
-    const texts = [...this.#texts, end];
-    this.#rows = [];
-    this.#texts = [];
-    this.#values = 0;
+    this.#rows = new RowColumns();
     // Behind a fault nothing need be written.
     if (this.#failed || this.#signal?.aborted) return;
-    const { id, sizes } = this.#wire.plan(texts, rows);
+    const { id, sizes } = this.#wire.plan(rows.close(end));
     const blocks: ArrayBuffer[] = [];
     // New memory takes its time.
     for (const size of sizes) {
@@ -158,7 +152,7 @@ export class TextBuilder {
       if (result.status === "fulfilled") return result.value;
       const fault = result.reason as NativeFault;
       if (fault.code !== "ERR_VALUE") throw fault;
-      throw refusal(this.#groups[i]!.rows[fault.row!]!, fault.position!);
+      throw this.#groups[i]!.rows.refusal(fault.row!, fault.position!);
     });
   }
 }

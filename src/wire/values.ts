@@ -17,13 +17,21 @@ async function inPieces(length: number, copy: (begin: number, end: number) => bo
   return true;
 }
 
+/** Whether ids can be written as they are. */
+export const isIds = (row: ArrayLike<unknown>): row is Int32Array | BigInt64Array =>
+  row instanceof Int32Array || row instanceof BigInt64Array;
+
+/** Whether numbers can be written as they are. */
+export const isNumbers = (row: ArrayLike<unknown>): row is Float32Array | Float64Array =>
+  row instanceof Float32Array || row instanceof Float64Array;
+
 /**
  * Token ids: numbers up to 2^53 - 1, BigInts or decimal strings up to 2^63 - 1.
  *
  * @throws {InputError} naming sample and position. Negative ids in typed arrays are found when they are written.
  */
 export async function idValues(row: ArrayLike<unknown>, place: Place): Promise<Int32Array | BigInt64Array> {
-  if (row instanceof Int32Array || row instanceof BigInt64Array) return row;
+  if (isIds(row)) return row;
   const small = new Int32Array(memory(4 * row.length));
   const fits = await inPieces(row.length, (begin, end) => {
     for (let i = begin; i < end; i++) {
@@ -63,7 +71,7 @@ export async function numberValues(
   row: ArrayLike<unknown>,
   place: Place,
 ): Promise<Float32Array | Float64Array> {
-  if (row instanceof Float32Array || row instanceof Float64Array) return row;
+  if (isNumbers(row)) return row;
   const values = new Float64Array(memory(8 * row.length));
   await inPieces(row.length, (begin, end) => {
     for (let i = begin; i < end; i++) {

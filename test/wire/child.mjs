@@ -6,7 +6,14 @@ const ending = process.argv[2];
 const wire = new Wire({ threads: 2, pieceBytes: 65_536 });
 
 const values = new Float32Array(20_000_000).fill(0.1);
-const { id, sizes } = wire.plan(["", ""], [{ values, rule: "number" }]);
+const { id, sizes } = wire.plan({
+  text: "",
+  textEnds: Uint32Array.of(0, 0),
+  values: [values],
+  rules: Uint8Array.of(0),
+  runs: [undefined],
+  lengths: Float64Array.of(-1),
+});
 const written = wire.write(
   id,
   sizes.map((/** @type {number} */ size) => new ArrayBuffer(size)),

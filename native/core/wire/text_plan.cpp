@@ -39,11 +39,11 @@ Error bad_value(size_t row, size_t position) {
 
 }  // namespace
 
-TextPlan::TextPlan(std::vector<std::string> texts, std::vector<TextRow> rows, size_t piece_bytes)
+TextPlan::TextPlan(FixedTexts texts, std::vector<TextRow> rows, size_t piece_bytes)
     : texts_(std::move(texts)), rows_(std::move(rows)) {
-  if (texts_.size() != rows_.size() + 1) {
+  if (texts_.ends.size() != rows_.size() + 1) {
     throw Error("ERR_REQUEST", "texts: expected one more than the " + std::to_string(rows_.size()) +
-                                   " rows, got " + std::to_string(texts_.size()));
+                                   " rows, got " + std::to_string(texts_.ends.size()));
   }
   for (size_t i = 0; i < rows_.size(); ++i) {
     check_runs(rows_[i], i);
@@ -77,7 +77,7 @@ void TextPlan::cut(size_t piece_bytes) {
       piece.capacity += kBrackets;
     }
   }
-  piece.capacity += texts_.back().size();
+  piece.capacity += texts_[rows_.size()].size();
   close(rows_.size(), {}, false);
 }
 
@@ -90,7 +90,7 @@ size_t TextPlan::write(size_t index, std::span<char> block, std::span<size_t> ro
                                    std::to_string(block.size()));
   }
   char* out = block.data();
-  const auto put = [&out](const std::string& text) {
+  const auto put = [&out](std::string_view text) {
     std::memcpy(out, text.data(), text.size());
     out += text.size();
   };
@@ -117,7 +117,7 @@ size_t TextPlan::write(size_t index, std::span<char> block, std::span<size_t> ro
   } catch (const BadValue& bad) {
     throw bad_value(row, bad.position);
   }
-  if (end.row == rows_.size()) put(texts_.back());
+  if (end.row == rows_.size()) put(texts_[rows_.size()]);
   return out - block.data();
 }
 

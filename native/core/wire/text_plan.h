@@ -4,18 +4,30 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/wire/row_text.h"
 
 namespace tokengrad {
 
+/// Texts one behind the other, and where each ends.
+struct FixedTexts {
+  std::string all;
+  std::vector<size_t> ends;
+
+  std::string_view operator[](size_t text) const {
+    const size_t begin = text == 0 ? 0 : ends[text - 1];
+    return std::string_view(all).substr(begin, ends[text] - begin);
+  }
+};
+
 class TextPlan {
  public:
   /// The text is `texts[0]`, row 0 as a JSON array, `texts[1]`, row 1, ...: there is one text more
   /// than rows. Pieces take up to `piece_bytes`, unless a single text is longer.
   /// Throws `ERR_REQUEST` if the parts do not fit together.
-  TextPlan(std::vector<std::string> texts, std::vector<TextRow> rows, size_t piece_bytes);
+  TextPlan(FixedTexts texts, std::vector<TextRow> rows, size_t piece_bytes);
 
   size_t pieces() const { return pieces_.size(); }
   /// Bytes that a piece needs to be written.
@@ -38,7 +50,7 @@ class TextPlan {
   };
   void cut(size_t piece_bytes);
 
-  std::vector<std::string> texts_;
+  FixedTexts texts_;
   std::vector<TextRow> rows_;
   std::vector<Piece> pieces_;
   /// Where each piece ends: the row that is not finished, and its position there.

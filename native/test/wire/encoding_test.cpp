@@ -17,6 +17,15 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
+FixedTexts fixed(const Texts& texts) {
+  FixedTexts result;
+  for (const std::string& text : texts) {
+    result.all += text;
+    result.ends.push_back(result.all.size());
+  }
+  return result;
+}
+
 template <typename T>
 TextRow row_of(RowType type, RowRule rule, const std::vector<T>& values) {
   return {type, rule, values.data(), values.size(), std::nullopt};
@@ -38,7 +47,7 @@ struct Blocks {
 };
 
 std::string encode(const Texts& texts, const std::vector<TextRow>& rows, size_t piece = 4096) {
-  Encoding encoding({texts, rows, piece});
+  Encoding encoding({fixed(texts), rows, piece});
   const Blocks blocks(encoding.plan());
   encoding.run(blocks.spans);
   return blocks.joined(encoding.lengths());
@@ -138,7 +147,7 @@ TEST(rows_end_where_their_brackets_are) {
     texts.emplace_back(length % 3, '-');
   }
   for (size_t piece = 1; piece < 3000; piece += 13) {
-    const auto encoding = std::make_shared<Encoding>(TextPlan(texts, rows, piece));
+    const auto encoding = std::make_shared<Encoding>(TextPlan(fixed(texts), rows, piece));
     const Blocks blocks(encoding->plan());
     Pool pool(3);
     EXPECT(!finish(encoding, pool, blocks));
@@ -182,7 +191,7 @@ TEST(texts_are_the_same_however_they_are_cut) {
   Pool pool(3);
   for (size_t piece = 1; piece < 1500; piece += 7) {
     EXPECT_EQUAL(encode(texts, given, piece), whole);
-    const auto encoding = std::make_shared<Encoding>(TextPlan(texts, given, piece));
+    const auto encoding = std::make_shared<Encoding>(TextPlan(fixed(texts), given, piece));
     const Blocks blocks(encoding->plan());
     EXPECT(!finish(encoding, pool, blocks));
     EXPECT_EQUAL(blocks.joined(encoding->lengths()), whole);
@@ -294,7 +303,7 @@ TEST(of_several_values_that_cannot_be_written_the_first_one_is_named) {
     std::vector<float> values(20'000, 0.1f);
     for (const size_t at : {3000, 3001, 9000, 15'000, 19'999}) values[at] = std::nanf("");
     const auto encoding = std::make_shared<Encoding>(
-        TextPlan({"", ""}, {row_of(RowType::kFloat32, RowRule::kNumber, values)}, 1000));
+        TextPlan(fixed({"", ""}), {row_of(RowType::kFloat32, RowRule::kNumber, values)}, 1000));
     const Blocks blocks(encoding->plan());
     const std::optional<Error> error = finish(encoding, pool, blocks);
     EXPECT(error && error->code() == "ERR_VALUE");
@@ -305,7 +314,7 @@ TEST(of_several_values_that_cannot_be_written_the_first_one_is_named) {
 /// Bytes that all pieces of a row take.
 template <typename T>
 size_t capacity(RowType type, RowRule rule, const std::vector<T>& values) {
-  const TextPlan plan({"", ""}, {row_of(type, rule, values)}, 1 << 20);
+  const TextPlan plan(fixed({"", ""}), {row_of(type, rule, values)}, 1 << 20);
   size_t sum = 0;
   for (size_t i = 0; i < plan.pieces(); ++i) sum += plan.capacity(i);
   return sum;
@@ -328,7 +337,7 @@ TEST(values_that_grow_after_the_plan_are_refused) {
   using enum RowType;
   using enum RowRule;
   const auto grown = [](RowType type, RowRule rule, auto values, auto value) {
-    Encoding encoding({{"", ""}, {row_of(type, rule, values)}, 4096});
+    Encoding encoding({fixed({"", ""}), {row_of(type, rule, values)}, 4096});
     const Blocks blocks(encoding.plan());
     std::fill(values.begin() + 500, values.end(), value);
     try {
@@ -349,7 +358,7 @@ TEST(an_encoding_that_is_cancelled_says_so_once_it_has_stopped) {
   Pool pool(2);
   const std::vector<float> values(200'000, 0.1f);
   const auto encoding = std::make_shared<Encoding>(
-      TextPlan({"", ""}, {row_of(RowType::kFloat32, RowRule::kNumber, values)}, 1000));
+      TextPlan(fixed({"", ""}), {row_of(RowType::kFloat32, RowRule::kNumber, values)}, 1000));
   const Blocks blocks(encoding->plan());
   encoding->cancel();
   const std::optional<Error> error = finish(encoding, pool, blocks);
@@ -360,7 +369,7 @@ TEST(a_pool_can_end_while_it_works) {
   for (int round = 0; round < 20; ++round) {
     const std::vector<float> values(100'000, 0.1f);
     const auto encoding = std::make_shared<Encoding>(
-        TextPlan({"", ""}, {row_of(RowType::kFloat32, RowRule::kNumber, values)}, 1000));
+        TextPlan(fixed({"", ""}), {row_of(RowType::kFloat32, RowRule::kNumber, values)}, 1000));
     const Blocks blocks(encoding->plan());
     std::atomic<int> done{0};
     Pool pool(2);
