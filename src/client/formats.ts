@@ -28,6 +28,16 @@ const WIRE_NAMES: Readonly<Record<NumberRowName, string>> = {
   referenceLogprobs: "reference_logprobs",
 };
 
+/** Paths of a sample's rows in messages. */
+const PATHS: Readonly<Record<"tokens" | "targets" | NumberRowName, string>> = {
+  tokens: "samples[*].tokens",
+  targets: "samples[*].targets",
+  weights: "samples[*].weights",
+  logprobs: "samples[*].logprobs",
+  advantages: "samples[*].advantages",
+  referenceLogprobs: "samples[*].referenceLogprobs",
+};
+
 /** Appends a `ModelInput`: one chunk that holds all tokens. */
 export async function writeModelInput(writer: ItemWriter, tokens: TokenRow, place: Place): Promise<void> {
   writer.text('{"chunks":[{"encoded_text":{"tokens":');
@@ -49,7 +59,7 @@ export async function writeSample(
 ): Promise<void> {
   const writeInputs = format === "loss_inputs" ? writeLossInputs : writeLossFnInputs;
   writer.text('{"model_input":');
-  await writeModelInput(writer, sample.tokens, place(index, "tokens"));
+  await writeModelInput(writer, sample.tokens, { path: PATHS.tokens, sample: index });
   await writeInputs(writer, sample, index, plan);
   writer.text("}");
 }
@@ -61,7 +71,7 @@ async function writeLossInputs(
   plan: LossPlan,
 ): Promise<void> {
   writer.text(',"loss_inputs":{"target_tokens":{"data":');
-  await writer.tokens(sample.targets, place(index, "targets"), "as strings");
+  await writer.tokens(sample.targets, { path: PATHS.targets, sample: index }, "as strings");
   writer.text(',"dtype":"D_TYPE_INT64"}');
   for (const [nth, name] of plan.rows.entries()) {
     // The first row is the weights; those after it belong to the loss's own member.
@@ -88,7 +98,7 @@ async function writeLossFnInputs(
   plan: LossPlan,
 ): Promise<void> {
   writer.text(',"loss_fn_inputs":{"target_tokens":{"data":');
-  await writer.tokens(sample.targets, place(index, "targets"), "as numbers");
+  await writer.tokens(sample.targets, { path: PATHS.targets, sample: index }, "as numbers");
   writer.text(',"dtype":"int64"}');
   for (const name of plan.rows) {
     writer.text(`,"${WIRE_NAMES[name]}":{"data":`);
@@ -102,13 +112,9 @@ async function writeLossFnInputs(
 }
 
 function writeRow(writer: ItemWriter, sample: Sample, index: number, name: NumberRowName): Promise<void> {
-  const row = sample[name]!;
-  return name === "weights"
-    ? writer.weights(row, place(index, name))
-    : writer.numbers(row, place(index, name));
+  const rule = name === "weights" ? "weight" : "number";
+  return writer.numbers(sample[name]!, rule, { path: PATHS[name], sample: index });
 }
-
-const place = (sample: number, name: string): Place => ({ path: `samples[*].${name}`, sample });
 
 /** Appends the gradients of one sample, the same in both formats; outside of `runs` they are 0. */
 export async function writeGradient(

@@ -38,16 +38,10 @@ export class ItemWriter {
     await this.#builder.row({ values, rule, path, sample });
   }
 
-  async weights(row: NumberRow, { path, sample }: Place): Promise<void> {
+  async numbers(row: NumberRow, rule: "number" | "weight", { path, sample }: Place): Promise<void> {
     const cut = this.#cut(row);
     const values = isNumbers(cut) ? cut : await numberValues(cut, { path, sample });
-    await this.#builder.row({ values, rule: "weight", path, sample });
-  }
-
-  async numbers(row: NumberRow, { path, sample }: Place): Promise<void> {
-    const cut = this.#cut(row);
-    const values = isNumbers(cut) ? cut : await numberValues(cut, { path, sample });
-    await this.#builder.row({ values, rule: "number", path, sample });
+    await this.#builder.row({ values, rule, path, sample });
   }
 
   /** `row` holds numbers, or for `bfloat16` the bits of each; outside of `runs` they must be 0. */
@@ -78,8 +72,7 @@ export class ItemWriter {
 const ITEM_ELEMENTS = 64;
 
 /**
- * Writes a range of items, each by `item`; rows are cut to their first `longest`
- * values.
+ * Writes a range of items, each by `item`; rows are cut to their first `longest` values.
  *
  * @throws {InputError} naming sample and position of a value that cannot be written.
  */
