@@ -26,7 +26,7 @@ export interface ResultOptions {
 }
 
 export interface Result {
-  /** The parsed text, in which the rows' arrays are empty. */
+  /** The parsed text, in which the rows' arrays are empty. Of samples that are left alike, neighbours are one element. */
   readonly value: unknown;
   /** Rows that came: none, or one for each sample. */
   readonly rows: number;

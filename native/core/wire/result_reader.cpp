@@ -113,7 +113,7 @@ RowCursor ResultReader::begin_row() {
 }
 
 const char* ResultReader::structure(const char* at, const char* end) {
-  const char* const begin = at;
+  const char* begin = at;
   for (; at < end; ++at) {
     const char c = *at;
     if (is_space(c)) continue;
@@ -127,16 +127,28 @@ const char* ResultReader::structure(const char* at, const char* end) {
       case '{':
       case '[':
         open(c);
+        if (among_samples()) {
+          keep(begin, at + 1);
+          begin = at + 1;
+          sample_ = {rest_.size(), rest_.size(), rest_.size()};
+        }
         if (state_ != State::kRow) break;
         // The row's numbers are left out.
         keep(begin, at + 1);
         return at + 1;
       case '}':
       case ']':
+        if (among_samples()) begin = end_sample(begin, at);
         close(c);
         break;
       case ',':
         if (stack_.empty()) break;
+        if (among_samples()) {
+          begin = end_sample(begin, at);
+          keep(begin, at + 1);
+          begin = at + 1;
+          sample_.begin = rest_.size();
+        }
         stack_.back().key = stack_.back().object;
         if (stack_.back().object) stack_.back().next = -1;
         ++stack_.back().index;
@@ -159,6 +171,21 @@ const char* ResultReader::structure(const char* at, const char* end) {
     }
   }
   keep(begin, end);
+  return end;
+}
+
+const char* ResultReader::end_sample(const char* begin, const char* end) {
+  keep(begin, end);
+  const std::string_view text(rest_);
+  const auto last = text.substr(sample_.last_begin, sample_.last_end - sample_.last_begin);
+  // Two of nothing are not like one of nothing: there is a comma between them.
+  const bool blank = std::all_of(last.begin(), last.end(), is_space);
+  if (!blank && text.substr(sample_.begin) == last) {
+    rest_.resize(sample_.last_end);
+  } else {
+    sample_.last_begin = sample_.begin;
+    sample_.last_end = rest_.size();
+  }
   return end;
 }
 

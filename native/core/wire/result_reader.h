@@ -27,7 +27,8 @@ struct ReadLimits {
 };
 
 /// Whatever is in the rows is checked here. The rest is given back with every row's array left
-/// empty: it is valid JSON if, and only if, the whole text was.
+/// empty: it is valid JSON if, and only if, the whole text was. Of elements of the samples' array
+/// that are left alike one behind the other, one is given: there may be very many.
 class ResultReader {
  public:
   /// Throws `ERR_REQUEST` if the path or the rows are no good.
@@ -70,6 +71,13 @@ class ResultReader {
   void close(char bracket);
   void end_row();
   void end_string();
+  /// Whether the array of the samples is the innermost one that is open.
+  bool among_samples() const {
+    return !stack_.empty() && stack_.back().here >= 0 && path_[stack_.back().here] == kEachSample &&
+           !stack_.back().object && state_ == State::kStructure;
+  }
+  /// Keeps the end of an element, or drops it all if it is like the one before. Gives `end`.
+  const char* end_sample(const char* begin, const char* end);
   void keep(const char* begin, const char* end);
   RowCursor begin_row();
   bool at_row() const { return !stack_.empty() && stack_.back().next == path_length_; }
@@ -84,6 +92,12 @@ class ResultReader {
   State state_ = State::kStructure;
   std::vector<Frame> stack_;
   std::string rest_;
+  /// In the rest: where the samples' element that is open begins, and the last one that was given.
+  struct {
+    size_t begin;
+    size_t last_begin;
+    size_t last_end;
+  } sample_{};
   /// The key that is being read, as far as it came.
   std::string text_;
   bool in_key_ = false;

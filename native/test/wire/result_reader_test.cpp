@@ -131,10 +131,28 @@ TEST(rows_go_to_their_places_and_the_rest_is_kept) {
   EXPECT_EQUAL(full.fault, "");
   EXPECT_EQUAL(full.rows, 3u);
   EXPECT((full.values == std::vector<float>{0, -1.5, -2, 0, -1e-3f, 0, 0, -4}));
-  EXPECT_EQUAL(full.rest, result_of(R"([{"data":[]},{"data":[]},{"data":[]}])"));
+  EXPECT_EQUAL(full.rest, result_of(R"([{"data":[]}])"));
   Expected packed;
   packed.packed = true;
   EXPECT((read_all(text, packed).values == std::vector<float>{-1.5, -2, -1e-3f, -4}));
+}
+
+TEST(samples_that_are_left_alike_are_given_once) {
+  const auto rest = [](const std::string& outputs) { return read_all(result_of(outputs)).rest; };
+  EXPECT_EQUAL(rest(R"([{"data":[1,2,3], "n":1}, {"data":[4], "n":1}, {"data":[1,2,3,4],"n":2}])"),
+               result_of(R"([{"data":[], "n":1}, {"data":[], "n":1}, {"data":[],"n":2}])"));
+  EXPECT_EQUAL(rest(R"([{"data":[1,2,3]} ,{"data":[4]} ,{"data":[1,2,3,4]} ])"),
+               result_of(R"([{"data":[]} ])"));
+  EXPECT_EQUAL(rest(R"([{"data":[1,2,3]},{"data":[4]},{"data":[1,2,3,4],"a":[[],[]]}])"),
+               result_of(R"([{"data":[]},{"data":[],"a":[[],[]]}])"));
+  // What is no JSON must not become some.
+  for (const std::string outputs :
+       {"[,]", "[ , ]", "[{},,{}]", "[{},]", "[{} , ]", "[\"a\",\"a\",,]"}) {
+    const std::string left = rest(outputs);
+    EXPECT(left.find(",,") != std::string::npos || left.find("[,") != std::string::npos ||
+           left.find("[ ,") != std::string::npos || left.find(",]") != std::string::npos ||
+           left.find(", ]") != std::string::npos);
+  }
 }
 
 TEST(white_space_order_escapes_and_unknown_fields_do_not_matter) {
