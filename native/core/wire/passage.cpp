@@ -37,11 +37,9 @@ const char* leave_passage(RowReader& row, const char* at, const char* end, Passa
   // Nothing of a value that the next bytes may go on with.
   const size_t length = text.rfind(',') + 1;
   if (length == 0 || length < passages.least) return at;
-  // A reader takes one value a comma, or finds a fault.
-  const size_t values = count_commas(text.substr(0, length));
-  if (values > row.row().left()) return at;
   passages.found.push_back({row, at, at + length, end});
-  row.skip(values);
+  // A reader takes one value a comma, or finds a fault.
+  row.skip(count_commas(text.substr(0, length)));
   return at + length;
 }
 

@@ -28,8 +28,9 @@ struct Passages {
   std::vector<Passage> found;
 };
 
-/// Leaves what can be left of the row's values up to `end`, and gives how far that is. Whatever is
-/// at fault in the row before that is found when the passage is read, at its place.
+/// Leaves what can be left of the row's values up to `end`, and gives how far that is. Throws
+/// `ERR_RESULT` where that is more than the row has room for. Whatever is wrong with the values is
+/// found when the passage is read, at its place.
 const char* leave_passage(RowReader& row, const char* at, const char* end, Passages& passages);
 
 }  // namespace tokengrad

@@ -64,13 +64,15 @@ class Reading : public std::enable_shared_from_this<Reading> {
 
   static constexpr size_t kNoFault = SIZE_MAX;
 
+  /// Follows the text as far as it has come, a part of it, a slice of a part; the last gives where
+  /// in the text the passages lie that it leaves.
   void follow(Pool& pool);
   void follow(Pool& pool, Part& part);
-  /// Gives the place in the text of the passages that it leaves.
   size_t follow(std::string_view slice, Passages* later);
   void read(std::vector<Passage>& passages, size_t order);
   bool idle() const { return !busy_ && begun_.empty(); }
   void release(Part& part);
+  /// Tells whoever waits, if this was the last task.
   void check_idle(std::unique_lock<std::mutex> lock);
   void settle();
   void fail(size_t order, const Error& error);

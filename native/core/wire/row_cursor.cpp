@@ -65,7 +65,7 @@ void RowCursor::take(std::string_view text) {
 }
 
 void RowCursor::check_full() const {
-  if (left() == 0) return;
+  if (position_ == row_.length) return;
   fail_row("expected " + std::to_string(row_.length) + " numbers, one per target, got " +
            std::to_string(position_));
 }

@@ -29,9 +29,6 @@ class RowCursor {
   RowCursor() = default;
   explicit RowCursor(const RowStart& start) : row_(start), target_(start.target) {}
 
-  /// How many values are missing.
-  size_t left() const { return row_.length - position_; }
-
   /// How many values may come that are alike: all trained or none. At least 1; throws where the row
   /// is full.
   size_t stretch();
@@ -43,7 +40,7 @@ class RowCursor {
     position_ += count;
     if (kept()) target_ += count;
   }
-  /// Passes over values that a copy writes; at most as many as are left.
+  /// Passes over values that a copy writes. Throws where the row is full.
   void skip(size_t count);
 
   /// A value that came as text: a number, null, or something wrong.

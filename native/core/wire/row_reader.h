@@ -27,8 +27,8 @@ class RowReader {
   const char* read(const char* at, const char* end, const char* room);
   /// Reads on with a value that is under way, and to behind its comma.
   const char* read_to_value(const char* at, const char* end);
-  /// Passes over values, each with a comma behind it, that a copy reads. Only before a value; at
-  /// most as many as are left.
+  /// Passes over values, each with a comma behind it, that a copy reads. Only before a value.
+  /// Throws where the row is full.
   void skip(size_t values);
 
  private:

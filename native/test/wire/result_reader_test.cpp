@@ -214,6 +214,7 @@ TEST(faults_name_sample_and_position) {
   check(head + R"({"data":[1,2,3}}])", 2, 2, true);
   check(head + R"({"data":[1,2,3]}])", 2, -1);
   check(head + R"({"data":[1,2,3,4,5]}])", 2, -1);
+  check(head + R"({"data":[1,?,3,4,5,6]}])", 2, 1, true);
   check(head + R"({"data":[]}])", 2, -1);
   check(head + R"({"data":null}])", 2, -1);
   check(head + R"({"data":{}}])", 2, -1);
