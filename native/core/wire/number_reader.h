@@ -122,7 +122,9 @@ inline ReadNumber read_number(const char* from) {
     scale += down ? -exponent : exponent;
   }
   float value = 0;
-  if (digits != 0 && !detail::round_to_float(digits, scale, value)) return kNone;
+  if (digits != 0) [[likely]] {
+    if (!detail::round_to_float(digits, scale, value)) return kNone;
+  }
   return {negative ? -value : value, from};
 }
 

@@ -6,28 +6,28 @@
 namespace tokengrad {
 namespace {
 
-/// Up to here a text is read where it is pushed, which takes some tens of microseconds.
-constexpr uint64_t kInlineBytes = 64 * 1024;
-/// Bytes read before others get their turn on the pool.
+/// Bytes whose passages are one task, so that others get their turn on the pool.
+constexpr size_t kSliceBytes = 64 * 1024;
+/// Bytes that are followed, or read by a thread that is alone, before others get their turn.
 constexpr size_t kTurnBytes = 1024 * 1024;
 
 }  // namespace
 
 size_t Reading::push(Pool& pool, std::string_view part) {
-  if (inline_bytes_ + part.size() <= kInlineBytes) {
+  if (inline_bytes_ + part.size() <= sizes_.inline_bytes) {
     // Nothing has gone to the pool yet.
     inline_bytes_ += part.size();
-    read(part);
+    follow(part, nullptr);
     ++consumed_;
     return 0;
   }
-  inline_bytes_ = kInlineBytes;
+  inline_bytes_ = sizes_.inline_bytes;
   const std::lock_guard lock(mutex_);
   parts_.push_back(part);
   waiting_bytes_ += part.size();
   if (!busy_) {
     busy_ = true;
-    pool.submit([self = shared_from_this(), &pool] { self->work(pool); });
+    pool.submit([self = shared_from_this(), &pool] { self->follow(pool); });
   }
   return waiting_bytes_;
 }
@@ -35,7 +35,7 @@ size_t Reading::push(Pool& pool, std::string_view part) {
 void Reading::when_drained(std::function<void()> drained) {
   {
     const std::lock_guard lock(mutex_);
-    if (busy_) {
+    if (!idle()) {
       drained_ = std::move(drained);
       return;
     }
@@ -47,62 +47,110 @@ void Reading::finish(Done done) {
   {
     const std::lock_guard lock(mutex_);
     done_ = std::move(done);
-    if (busy_) return;
+    if (!idle()) return;
   }
   settle();
 }
 
 void Reading::cancel() { cancel_.set(); }
 
-void Reading::work(Pool& pool) {
+void Reading::follow(Pool& pool) {
   for (size_t taken = 0; taken < kTurnBytes;) {
-    std::string_view part;
+    Part* part = nullptr;
     {
       std::unique_lock lock(mutex_);
       if (parts_.empty()) {
         busy_ = false;
-        const auto drained = std::exchange(drained_, nullptr);
-        // Whoever finishes from now on finds nobody busy and settles by itself.
-        const bool last = done_ != nullptr;
-        lock.unlock();
-        if (drained) drained();
-        if (last) settle();
-        return;
+        return check_idle(std::move(lock));
       }
-      part = parts_.front();
+      part = &begun_.emplace_back(Part{parts_.front(), 1});
       parts_.pop_front();
-      waiting_bytes_ -= part.size();
     }
-    read(part);
-    ++consumed_;
-    taken += part.size();
+    taken += part->bytes.size();
+    follow(pool, *part);
   }
-  pool.submit([self = shared_from_this(), &pool] { self->work(pool); });
+  pool.submit([self = shared_from_this(), &pool] { self->follow(pool); });
 }
 
-void Reading::read(std::string_view part) {
-  if (failed_) return;
+void Reading::follow(Pool& pool, Part& part) {
+  const bool alone = pool.threads() == 1;
+  for (std::string_view left = part.bytes; !left.empty();) {
+    const std::string_view slice = left.substr(0, kSliceBytes);
+    left.remove_prefix(slice.size());
+    Passages passages{sizes_.passage_bytes, {}};
+    const size_t order = follow(slice, alone ? nullptr : &passages);
+    if (passages.found.empty()) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      ++part.users;
+    }
+    pool.submit(
+        [self = shared_from_this(), &part, order, found = std::move(passages.found)]() mutable {
+          self->read(found, order);
+          self->release(part);
+        });
+  }
+  release(part);
+}
+
+size_t Reading::follow(std::string_view slice, Passages* later) {
+  // The fault that the follower stops at lies behind the passages that it has left.
+  const size_t order = 2 * slices_++;
+  if (failed()) return order;
   try {
     cancel_.check();
-    reader_.push(part);
+    reader_.push(slice, later);
   } catch (const Error& error) {
-    fail(error);
+    fail(order + 1, error);
   }
+  return order;
+}
+
+void Reading::read(std::vector<Passage>& passages, size_t order) {
+  // What is before a fault has its say.
+  if (order > fault_) return;
+  try {
+    cancel_.check();
+    for (Passage& passage : passages) passage.read();
+  } catch (const Error& error) {
+    fail(order, error);
+  }
+}
+
+void Reading::release(Part& part) {
+  std::unique_lock lock(mutex_);
+  --part.users;
+  for (; !begun_.empty() && begun_.front().users == 0; begun_.pop_front(), ++consumed_) {
+    waiting_bytes_ -= begun_.front().bytes.size();
+  }
+  check_idle(std::move(lock));
+}
+
+void Reading::check_idle(std::unique_lock<std::mutex> lock) {
+  if (!idle()) return;
+  const auto drained = std::exchange(drained_, nullptr);
+  // Whoever finishes from now on finds nobody busy and settles by itself.
+  const bool last = done_ != nullptr;
+  lock.unlock();
+  if (drained) drained();
+  if (last) settle();
 }
 
 void Reading::settle() {
   try {
     cancel_.check();
-    if (!failed_) reader_.finish();
+    if (!failed()) reader_.finish();
   } catch (const Error& error) {
-    fail(error);
+    fail(0, error);
   }
   done_(error_);
 }
 
-void Reading::fail(const Error& error) {
+void Reading::fail(size_t order, const Error& error) {
+  const std::lock_guard lock(mutex_);
+  if (order > fault_) return;
   error_.emplace(error);
-  failed_ = true;
+  fault_ = order;
 }
 
 }  // namespace tokengrad

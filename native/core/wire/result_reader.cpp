@@ -6,18 +6,13 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/wire/number_reader.h"
 
 namespace tokengrad {
 namespace {
 
 constexpr size_t kMaxName = 40;
-/// What is kept of a key: more than a name needs whose characters all are escaped. Numbers that are
-/// longer come from nowhere.
+/// What is kept of a key: more than a name needs whose characters all are escaped.
 constexpr size_t kMaxKey = 256;
-constexpr size_t kMaxNumber = 1024;
-
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -72,7 +67,7 @@ void ResultReader::keep(const char* begin, const char* end) {
   rest_.append(begin, end);
 }
 
-void ResultReader::push(std::string_view bytes) {
+void ResultReader::push(std::string_view bytes, Passages* later) {
   bytes_ += bytes.size();
   if (bytes_ > limits_.bytes) {
     fail_result("expected at most " + std::to_string(limits_.bytes) + " bytes, got more",
@@ -89,12 +84,8 @@ void ResultReader::push(std::string_view bytes) {
       case State::kEscape:
         at = string(at, end);
         break;
-      case State::kElement:
-      case State::kBehind:
-        at = row(at, end);
-        break;
-      case State::kToken:
-        at = token(at, end);
+      case State::kRow:
+        at = row(at, end, later);
         break;
     }
   }
@@ -102,8 +93,8 @@ void ResultReader::push(std::string_view bytes) {
 
 void ResultReader::finish() {
   const std::string after = ", after " + std::to_string(bytes_) + " bytes";
-  if (state_ == State::kElement || state_ == State::kToken || state_ == State::kBehind) {
-    rows_.fail_value("the text ends here" + after, Fault::kGarbled);
+  if (state_ == State::kRow) {
+    row_.row().fail_value("the text ends here" + after, Fault::kGarbled);
   }
   if (!stack_.empty() || state_ != State::kStructure) {
     const bool between = state_ == State::kStructure;
@@ -114,11 +105,11 @@ void ResultReader::finish() {
   rows_.check_complete();
 }
 
-void ResultReader::begin_row() {
+RowCursor ResultReader::begin_row() {
   const auto each = std::find_if(stack_.begin(), stack_.end(), [this](const Frame& frame) {
     return !frame.object && frame.here >= 0 && path_[frame.here] == kEachSample;
   });
-  rows_.begin(each->index);
+  return rows_.begin(each->index);
 }
 
 const char* ResultReader::structure(const char* at, const char* end) {
@@ -136,7 +127,7 @@ const char* ResultReader::structure(const char* at, const char* end) {
       case '{':
       case '[':
         open(c);
-        if (state_ != State::kElement) break;
+        if (state_ != State::kRow) break;
         // The row's numbers are left out.
         keep(begin, at + 1);
         return at + 1;
@@ -155,8 +146,7 @@ const char* ResultReader::structure(const char* at, const char* end) {
       case '"':
         in_key_ = !stack_.empty() && stack_.back().key;
         if (!in_key_ && at_row()) {
-          begin_row();
-          rows_.fail_row("expected an array of numbers, got a string");
+          begin_row().fail_row("expected an array of numbers, got a string");
         }
         text_.clear();
         state_ = State::kString;
@@ -164,8 +154,7 @@ const char* ResultReader::structure(const char* at, const char* end) {
         return at + 1;
       default:
         if (at_row()) {
-          begin_row();
-          rows_.fail_row("expected an array of numbers, got another value");
+          begin_row().fail_row("expected an array of numbers, got another value");
         }
     }
   }
@@ -176,10 +165,10 @@ const char* ResultReader::structure(const char* at, const char* end) {
 void ResultReader::open(char bracket) {
   const bool object = bracket == '{';
   if (at_row()) {
-    begin_row();
-    if (object) rows_.fail_row("expected an array of numbers, got an object");
-    state_ = State::kElement;
-    first_ = true;
+    const RowCursor row = begin_row();
+    if (object) row.fail_row("expected an array of numbers, got an object");
+    row_ = RowReader(row);
+    state_ = State::kRow;
     return;
   }
   if (stack_.size() == limits_.depth) {
@@ -228,78 +217,18 @@ void ResultReader::end_string() {
   frame.next = on_path && unescaped(text_) == path_[frame.here] ? frame.here + 1 : -1;
 }
 
-const char* ResultReader::row(const char* at, const char* end) {
-  while (at < end) {
-    if (is_space(*at)) {
-      ++at;
-    } else if (state_ == State::kBehind) {
-      const char c = *at++;
-      if (c == ']') return end_row(), at;
-      if (c != ',') rows_.fail_value("expected a comma or the end of the row", Fault::kGarbled);
-      state_ = State::kElement;
-      first_ = false;
-    } else if (*at == ']') {
-      if (!first_) rows_.fail_value("expected a number, got the end of the row", Fault::kGarbled);
-      return end_row(), at + 1;
-    } else {
-      const char* const next = numbers(at, end);
-      if (next == at) {
-        rows_.stretch();
-        state_ = State::kToken;
-        text_.clear();
-        return at;
-      }
-      at = next;
-    }
+const char* ResultReader::row(const char* at, const char* end, Passages* later) {
+  if (later != nullptr) {
+    at = row_.read_to_value(at, end);
+    at = leave_passage(row_, at, end, *later);
   }
-  return at;
-}
-
-const char* ResultReader::numbers(const char* at, const char* end) {
-  if (end - at < static_cast<ptrdiff_t>(kReadRoom)) return at;
-  const char* const last = end - kReadRoom;
-  const size_t most = rows_.stretch();
-  const bool kept = rows_.kept();
-  float* const target = rows_.target();
-  size_t count = 0;
-  while (count < most && at <= last) {
-    const auto [value, number_end] = read_number(at);
-    if (number_end == nullptr) break;
-    const bool more = *number_end == ',';
-    // A number that goes on in some other way is none.
-    if (!more && *number_end != ']' && !is_space(*number_end)) break;
-    if (kept) target[count] = value;
-    ++count;
-    at = number_end;
-    if (!more) {
-      state_ = State::kBehind;
-      break;
-    }
-    ++at;
-    at += *at == ' ';
-  }
-  rows_.advance(count);
-  first_ &= count == 0;
-  return at;
-}
-
-const char* ResultReader::token(const char* at, const char* end) {
-  const char* const begin = at;
-  while (at < end && *at != ',' && *at != ']' && !is_space(*at)) ++at;
-  if (text_.size() + (at - begin) > kMaxNumber) {
-    rows_.fail_value("expected a number of at most " + std::to_string(kMaxNumber) + " characters",
-                     Fault::kWrong);
-  }
-  text_.append(begin, at);
-  if (at == end) return at;
-  rows_.take(text_);
-  first_ = false;
-  state_ = State::kBehind;
+  at = row_.read(at, end, end);
+  if (row_.ended()) end_row();
   return at;
 }
 
 void ResultReader::end_row() {
-  rows_.end();
+  rows_.end(row_.row());
   const char bracket = ']';
   keep(&bracket, &bracket + 1);
   state_ = State::kStructure;

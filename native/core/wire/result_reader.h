@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/wire/passage.h"
 #include "core/wire/result_rows.h"
+#include "core/wire/row_reader.h"
 
 namespace tokengrad {
 
@@ -31,9 +33,10 @@ class ResultReader {
   /// Throws `ERR_REQUEST` if the path or the rows are no good.
   ResultReader(RowPath path, const RowsSpec& rows, const ReadLimits& limits);
 
-  /// The next bytes. They are not needed any more afterwards. Throws `ERR_RESULT`, and then no more
-  /// may be pushed.
-  void push(std::string_view bytes);
+  /// The next bytes. They are not needed any more afterwards, but for passages that are left, if
+  /// there is a place for them: whoever calls must read these all. Throws `ERR_RESULT`, and then no
+  /// more may be pushed; a fault in a passage that was left before is the one that came first.
+  void push(std::string_view bytes, Passages* later = nullptr);
   /// Throws `ERR_RESULT` if the text is not at its end, or has rows of some samples only.
   void finish();
 
@@ -45,10 +48,8 @@ class ResultReader {
   enum class State {
     kStructure,  // between values
     kString,
-    kEscape,   // behind a backslash
-    kElement,  // before a value of a row, or before the end of an empty one
-    kToken,    // in a value of a row that goes on with the next bytes
-    kBehind,   // behind a value of a row
+    kEscape,  // behind a backslash
+    kRow,
   };
   /// An object or array that is open.
   struct Frame {
@@ -64,29 +65,28 @@ class ResultReader {
 
   const char* structure(const char* at, const char* end);
   const char* string(const char* at, const char* end);
-  const char* row(const char* at, const char* end);
-  const char* numbers(const char* at, const char* end);
-  const char* token(const char* at, const char* end);
+  const char* row(const char* at, const char* end, Passages* later);
   void open(char bracket);
   void close(char bracket);
   void end_row();
   void end_string();
   void keep(const char* begin, const char* end);
-  void begin_row();
+  RowCursor begin_row();
   bool at_row() const { return !stack_.empty() && stack_.back().next == path_length_; }
+
   RowPath path_;
   int path_length_;
   ResultRows rows_;
+  /// The row that is being read.
+  RowReader row_;
   ReadLimits limits_;
   uint64_t bytes_ = 0;
   State state_ = State::kStructure;
   std::vector<Frame> stack_;
   std::string rest_;
-  /// The key or the value that is being read, as far as it came.
+  /// The key that is being read, as far as it came.
   std::string text_;
   bool in_key_ = false;
-  /// A row has a value, or a comma, behind which a value must follow.
-  bool first_ = false;
   /// Something other than white space has come.
   bool begun_ = false;
 };

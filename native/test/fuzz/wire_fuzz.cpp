@@ -1,10 +1,13 @@
-// The fuzz target of the wire: results of any form are read alike however they are cut, and numbers
-// as the standard library reads them. The entry point is libFuzzer's.
+// The fuzz target of the wire: results of any form are read alike however they are cut and by
+// however many threads, and numbers as the standard library reads them. The entry point is
+// libFuzzer's.
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <future>
 #include <random>
 #include <string>
 #include <vector>
@@ -12,6 +15,7 @@
 #include "core/error.h"
 #include "core/wire/decimal_text.h"
 #include "core/wire/number_reader.h"
+#include "core/wire/reading.h"
 #include "core/wire/result_reader.h"
 
 namespace tokengrad {
@@ -35,8 +39,46 @@ struct Outcome {
   }
 };
 
-/// Reads a text in parts of up to `most` bytes, each in memory of its own size.
-Outcome read(std::string_view text, uint32_t seed, size_t most, bool packed) {
+using Parts = std::deque<std::vector<char>>;
+
+/// A text in parts of up to `most` bytes, each in memory of its own size.
+Parts cut(std::string_view text, uint32_t seed, size_t most) {
+  std::minstd_rand random(seed);
+  Parts parts;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, random() % most + 1);
+    parts.emplace_back(part.begin(), part.end());
+    text.remove_prefix(part.size());
+  }
+  return parts;
+}
+
+/// Leaves even the shortest passages to other threads, and frees each part as soon as it may.
+std::shared_ptr<Reading> read_on_pool(ResultReader reader, Parts parts) {
+  static Pool pool(2);
+  const auto reading = std::make_shared<Reading>(
+      std::move(reader), ReadingSizes{.inline_bytes = 0, .passage_bytes = 1});
+  size_t pushed = 0;
+  size_t freed = 0;
+  const auto free_consumed = [&] {
+    for (; freed < reading->consumed(); ++freed) parts.pop_front();
+  };
+  for (const size_t count = parts.size(); pushed < count; ++pushed) {
+    const std::vector<char>& part = parts[pushed - freed];
+    reading->push(pool, {part.data(), part.size()});
+    free_consumed();
+  }
+  std::promise<std::optional<Error>> done;
+  reading->finish([&](std::optional<Error> error) { done.set_value(std::move(error)); });
+  const auto error = done.get_future().get();
+  free_consumed();
+  require(parts.empty());
+  if (error) throw Error(*error);
+  return reading;
+}
+
+/// Reads a text that came in parts.
+Outcome read(Parts parts, bool packed, bool on_pool) {
   static const std::vector<uint32_t> lengths{3, 1, 4};
   static const std::vector<uint32_t> run_counts{1, 0, 2};
   static const std::vector<uint32_t> runs{1, 2, 0, 1, 3, 1};
@@ -45,18 +87,19 @@ Outcome read(std::string_view text, uint32_t seed, size_t most, bool packed) {
   ResultReader reader({"output", "rows", "*", "data"},
                       {lengths, run_counts, runs, outcome.values, packed},
                       {.bytes = 1 << 20, .other_bytes = 1 << 20, .depth = 16});
-  std::minstd_rand random(seed);
-  try {
-    while (!text.empty()) {
-      const std::string_view part = text.substr(0, random() % most + 1);
-      const std::vector<char> bytes(part.begin(), part.end());
-      reader.push({bytes.data(), bytes.size()});
-      text.remove_prefix(part.size());
-    }
-    reader.finish();
-    outcome.rest = reader.rest();
-    require(reader.complete_rows() == 0 || reader.complete_rows() == lengths.size());
+  const auto take = [&](const ResultReader& done) {
+    outcome.rest = done.rest();
+    require(done.complete_rows() == 0 || done.complete_rows() == lengths.size());
     for (const float value : outcome.values) require(std::isfinite(value));
+  };
+  try {
+    if (on_pool) {
+      take(read_on_pool(std::move(reader), std::move(parts))->result());
+    } else {
+      for (const std::vector<char>& part : parts) reader.push({part.data(), part.size()});
+      reader.finish();
+      take(reader);
+    }
   } catch (const Error& error) {
     require(error.code() == "ERR_RESULT");
     outcome.fault = error.what();
@@ -68,9 +111,13 @@ Outcome read(std::string_view text, uint32_t seed, size_t most, bool packed) {
 void check_result(const uint8_t* head, std::string_view text) {
   const bool packed = head[0] & 1;
   const uint32_t seed = head[1] + 256u * head[2] + 1;
-  const Outcome whole = read(text, 1, text.size() + 1, packed);
-  require(read(text, seed, head[3] % 100 + 1, packed) == whole);
-  require(read(text, seed, 1, packed) == whole);
+  const Parts parts = cut(text, seed, head[3] % 100 + 1);
+  const Parts whole = text.empty() ? Parts{} : Parts{{text.begin(), text.end()}};
+  const Outcome outcome = read(whole, packed, false);
+  require(read(parts, packed, false) == outcome);
+  require(read(cut(text, seed, 1), packed, false) == outcome);
+  require(read(whole, packed, true) == outcome);
+  require(read(parts, packed, true) == outcome);
 }
 
 void check_number(std::string_view text) {

@@ -1,6 +1,7 @@
 // Tests of reading on threads: all of the text, faults, cancelling, and memory that is let go of.
 #include "core/wire/reading.h"
 
+#include <algorithm>
 #include <future>
 #include <random>
 
@@ -91,6 +92,23 @@ TEST(a_result_that_is_refused_takes_no_more) {
   }
 }
 
+TEST(of_several_faults_the_first_in_the_text_is_told) {
+  Pool pool(3);
+  for (int round = 0; round < 60; ++round) {
+    Text text;
+    std::mt19937 random(round);
+    // Far from each other and close, in one passage and in several.
+    const size_t first = 20 + random() % 2'000'000;
+    const size_t spread = round % 3 == 0 ? 100 : 500'000;
+    for (int i = 0; i < 4; ++i) text.text[first + 1 + random() % spread] = '?';
+    text.text[first] = '?';
+    const size_t position = std::count(text.text.begin(), text.text.begin() + first, ',');
+    const auto error = push_all(text.reading(), pool, text.text, 50'000);
+    EXPECT(error && error->code() == "ERR_RESULT");
+    EXPECT_EQUAL(test::fact(*error, "position", -1.0), static_cast<double>(position));
+  }
+}
+
 TEST(a_small_result_is_read_where_it_is_pushed) {
   Pool pool(1);
   Text text;
@@ -118,6 +136,12 @@ TEST(a_reading_can_be_cancelled_at_any_time) {
     reading->finish([&](std::optional<Error> error) { done.set_value(std::move(error)); });
     const auto error = done.get_future().get();
     EXPECT(error && error->code() == "ERR_ABORTED");
+    // The values' memory may be another's from now on.
+    std::fill(text.out.begin(), text.out.end(), 7);
+    std::promise<void> passed;
+    pool.submit([&] { passed.set_value(); });
+    passed.get_future().wait();
+    EXPECT(std::count(text.out.begin(), text.out.end(), 7) == std::ssize(text.out));
   }
 }
 

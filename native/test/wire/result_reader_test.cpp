@@ -3,10 +3,13 @@
 
 #include <charconv>
 #include <cmath>
+#include <deque>
+#include <future>
 #include <random>
 
 #include "core/error.h"
 #include "core/wire/decimal_text.h"
+#include "core/wire/reading.h"
 #include "test/check.h"
 
 namespace tokengrad {
@@ -38,19 +41,54 @@ struct Read {
   bool operator==(const Read&) const = default;
 };
 
-/// Reads a text that comes in parts of `part` bytes, each in memory of its own size.
+/// Parts of a text, each in memory of its own size.
+std::deque<std::vector<char>> parts_of(std::string_view text, size_t part) {
+  std::deque<std::vector<char>> parts;
+  for (; !text.empty(); text.remove_prefix(std::min(part, text.size()))) {
+    const std::string_view bytes = text.substr(0, part);
+    parts.emplace_back(bytes.begin(), bytes.end());
+  }
+  return parts;
+}
+
+/// Reads a text by one thread.
+void read_here(ResultReader& reader, const std::deque<std::vector<char>>& parts) {
+  for (const std::vector<char>& part : parts) reader.push({part.data(), part.size()});
+  reader.finish();
+}
+
+/// Leaves even the shortest passages to other threads.
+std::shared_ptr<Reading> read_on_pool(ResultReader reader,
+                                      const std::deque<std::vector<char>>& parts) {
+  static Pool pool(3);
+  const auto reading = std::make_shared<Reading>(
+      std::move(reader), ReadingSizes{.inline_bytes = 0, .passage_bytes = 1});
+  for (const std::vector<char>& part : parts) reading->push(pool, {part.data(), part.size()});
+  std::promise<std::optional<Error>> done;
+  reading->finish([&](std::optional<Error> error) { done.set_value(std::move(error)); });
+  if (const auto error = done.get_future().get()) throw Error(*error);
+  EXPECT_EQUAL(reading->consumed(), parts.size());
+  return reading;
+}
+
+/// Reads a text that comes in parts of `part` bytes.
 Read read(const std::string& text, size_t part, const Expected& expected = {},
-          const ReadLimits& limits = kLimits) {
+          const ReadLimits& limits = kLimits, bool on_pool = false) {
   Read result;
   result.values.assign(expected.packed ? 4 : 8, -99);
   ResultReader reader(kPath, expected.spec(result.values), limits);
+  const auto parts = parts_of(text, part);
+  const auto take = [&](const ResultReader& done) {
+    result.rest = done.rest();
+    result.rows = done.complete_rows();
+  };
   try {
-    for (size_t at = 0; at < text.size(); at += part) {
-      const std::vector<char> bytes(text.begin() + at,
-                                    text.begin() + std::min(text.size(), at + part));
-      reader.push({bytes.data(), bytes.size()});
+    if (on_pool) {
+      take(read_on_pool(std::move(reader), parts)->result());
+    } else {
+      read_here(reader, parts);
+      take(reader);
     }
-    reader.finish();
   } catch (const Error& error) {
     EXPECT_EQUAL(error.code(), std::string("ERR_RESULT"));
     result.fault = error.what();
@@ -59,23 +97,24 @@ Read read(const std::string& text, size_t part, const Expected& expected = {},
     result.garbled = test::fact(error, "reason", std::string()) == "garbled";
     // How far the values and the rest came is nobody's business then.
     result.values.clear();
-    return result;
   }
-  result.rest = reader.rest();
-  result.rows = reader.complete_rows();
   return result;
 }
 
-/// Reads a text whole and in parts of every size: all must be the same.
+/// Reads a text whole and in parts of every size, by one thread and by several: all must be the
+/// same.
 Read read_all(const std::string& text, const Expected& expected = {},
               const ReadLimits& limits = kLimits) {
   const Read whole = read(text, text.size() + 1, expected, limits);
-  for (size_t part = 1; part <= text.size(); ++part) {
-    const Read parts = read(text, part, expected, limits);
-    if (!(parts == whole)) {
-      test::fail(__FILE__, __LINE__,
-                 text + "\n  in parts of " + std::to_string(part) + ": " + parts.fault +
-                     "\n  whole: " + whole.fault);
+  for (size_t part = 1; part <= text.size() + 1; ++part) {
+    for (const bool on_pool : {false, true}) {
+      const Read parts = read(text, part, expected, limits, on_pool);
+      if (!(parts == whole)) {
+        test::fail(__FILE__, __LINE__,
+                   text + "\n  in parts of " + std::to_string(part) +
+                       (on_pool ? " on a pool: " : ": ") + parts.fault +
+                       "\n  whole: " + whole.fault);
+      }
     }
   }
   return whole;
@@ -157,6 +196,7 @@ TEST(faults_name_sample_and_position) {
   check(head + R"({"data":[1,2,3}}])", 2, 2, true);
   check(head + R"({"data":[1,2,3]}])", 2, -1);
   check(head + R"({"data":[1,2,3,4,5]}])", 2, -1);
+  check(head + R"({"data":[1,?,3,4,5,6]}])", 2, 1, true);
   check(head + R"({"data":[]}])", 2, -1);
   check(head + R"({"data":null}])", 2, -1);
   check(head + R"({"data":{}}])", 2, -1);
@@ -297,16 +337,24 @@ TEST(random_results_are_read_alike_however_they_are_cut) {
                              "]}}";
     std::vector<float> out(values.size());
     for (int cut = 0; cut < 20; ++cut) {
+      std::fill(out.begin(), out.end(), 0);
       ResultReader reader(kPath, expected.spec(out), kLimits);
+      std::deque<std::vector<char>> parts;
       for (size_t at = 0; at < text.size();) {
-        const size_t part = cut == 0 ? text.size() : random() % (cut < 10 ? 20 : 400) + 1;
+        const size_t part = cut < 2 ? text.size() : random() % (cut < 10 ? 20 : 400) + 1;
         const std::string bytes = text.substr(at, part);
-        reader.push(bytes);
+        parts.emplace_back(bytes.begin(), bytes.end());
         at += part;
       }
-      reader.finish();
+      size_t rows = 0;
+      if (cut % 2 == 0) {
+        read_here(reader, parts);
+        rows = reader.complete_rows();
+      } else {
+        rows = read_on_pool(std::move(reader), parts)->result().complete_rows();
+      }
       EXPECT(out == values);
-      EXPECT_EQUAL(reader.complete_rows(), expected.lengths.size());
+      EXPECT_EQUAL(rows, expected.lengths.size());
     }
   }
 }
