@@ -64,7 +64,8 @@ export class ItemWriter {
 
   #cut<Row extends ArrayLike<unknown>>(row: Row): Row {
     if (row.length <= this.#longest) return row;
-    return (row as unknown as { slice(from: number, to: number): Row }).slice(0, this.#longest);
+    const part = ArrayBuffer.isView(row) ? "subarray" : "slice";
+    return (row as unknown as Record<typeof part, (from: number, to: number) => Row>)[part](0, this.#longest);
   }
 }
 
