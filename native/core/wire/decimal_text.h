@@ -60,6 +60,18 @@ inline constexpr auto kExponents = [] {
   return all;
 }();
 
+/// The three digits of each number below 1,000, and how many of them are not leading zeros in the
+/// highest byte; 0 has one.
+inline constexpr auto kThreeDigits = [] {
+  std::array<uint32_t, 1000> all{};
+  for (uint32_t i = 0; i < 1000; ++i) {
+    const uint32_t digits = 0x303030 | i / 100 | i / 10 % 10 << 8 | i % 10 << 16;
+    all[i] = digits | (i >= 100 ? 3u : i >= 10 ? 2u : 1u) << 24;
+  }
+  return all;
+}();
+inline constexpr uint32_t kThreeBytes = 0xffffff;
+
 }  // namespace detail
 
 /// Writes the number that begins with the digit `first`, of weight 10^leading, and goes on with the
@@ -120,8 +132,26 @@ inline char* write_float32(float value, char* out) {
   return write_decimal(shortest_decimal<Halves::kEven>(c, q, fraction == 0 && biased > 1), out);
 }
 
+/// Writes a whole number below 10^6, as most token ids are.
+inline char* write_small_whole(uint32_t number, char* out) {
+  const uint32_t upper = number / 1000;
+  uint64_t text = detail::kThreeDigits[number - 1000 * upper];
+  uint32_t lead = static_cast<uint32_t>(text);
+  text &= detail::kThreeBytes;
+  uint32_t length = 0;
+  if (upper > 0) {
+    lead = detail::kThreeDigits[upper];
+    text = (text << 24) | (lead & detail::kThreeBytes);
+    length = 3;
+  }
+  const uint32_t significant = lead >> 24;
+  detail::store8(out, text >> (8 * (3 - significant)));
+  return out + length + significant;
+}
+
 /// Writes a whole number.
 inline char* write_whole(uint64_t number, char* out) {
+  if (number < 1'000'000) return write_small_whole(static_cast<uint32_t>(number), out);
   constexpr uint64_t kTenToEight = 100'000'000;
   if (number >= kTenToEight) {
     out = write_whole(number / kTenToEight, out);
