@@ -136,7 +136,10 @@ export class Client implements AsyncDisposable {
           retryDelayMs: options.retryDelayMs ?? 500,
         }),
         requestTimeoutMs: checkTimeout("requestTimeoutMs", options.requestTimeoutMs ?? 60_000),
-        maxResponseBytes: positive("maxResponseBytes", options.maxResponseBytes ?? 2 ** 32),
+        maxResponseBytes:
+          options.maxResponseBytes === Infinity
+            ? Infinity
+            : positive("maxResponseBytes", options.maxResponseBytes ?? 2 ** 32),
       }),
       observer,
       wireFormat: new WireFormatChoice(options.wireFormat ?? "auto"),

@@ -1,7 +1,9 @@
 // The samples of one or more passes: where their trained positions lie, and their text, made once where it is kept.
+import { AbortError, InputError } from "../errors.ts";
 import { Pace } from "../pace.ts";
 import { type IndexedRowLayout, readRowLayout } from "../rows/layout.ts";
 import type { Items } from "./body.ts";
+import { CallAbortedError } from "./errors.ts";
 import { type WireFormat, writeSample } from "./formats.ts";
 import { writeItems } from "./items.ts";
 import { CUSTOM } from "./loss.ts";
@@ -17,6 +19,9 @@ export class EncodedSamples {
   /** Texts that are kept, by format and length of rows. */
   readonly #texts = new Map<string, Promise<Items>>();
   readonly #ended = new AbortController();
+  #users = 0;
+  /** Whether nothing sends the texts any more, nor may: a request that failed may still hold its body. */
+  #reusable = true;
   #layout: Promise<IndexedRowLayout> | undefined;
 
   /** Where texts are not kept, each pass makes its own. */
@@ -67,10 +72,23 @@ export class EncodedSamples {
     return text;
   }
 
-  /** Ends the keeping. With `reuse` other bodies get the memory: only where nothing sends the texts any more. */
-  end(reuse: boolean): void {
+  /** Runs a pass that sends the texts. */
+  async use<T>(pass: () => Promise<T>): Promise<T> {
+    this.#users++;
+    try {
+      return await pass();
+    } catch (error) {
+      this.#reusable = false;
+      throw this.ended ? endedError(error) : error;
+    } finally {
+      this.#users--;
+    }
+  }
+
+  /** Ends the keeping. Other bodies get the memory if no pass uses it. */
+  end(): void {
     this.#ended.abort(ENDED);
-    for (const text of reuse ? this.#texts.values() : []) {
+    for (const text of this.#users === 0 && this.#reusable ? this.#texts.values() : []) {
       text.then(
         ({ release }) => release(),
         () => {},
@@ -79,3 +97,10 @@ export class EncodedSamples {
     this.#texts.clear();
   }
 }
+
+/** What a pass fails with that was still to write the samples. */
+const endedError = (error: unknown) =>
+  error instanceof AbortError && !(error instanceof CallAbortedError) ? disposedError() : error;
+
+export const disposedError = () =>
+  new InputError("samples", "expected prepared samples that are not disposed");

@@ -69,7 +69,8 @@ export class Pass<T> implements Taker {
 
   #submit(range: Range): Promise<void> {
     const { context, submission, key, call } = this.#run;
-    return submit(context, submission, range, key, call, this);
+    const send = () => submit(context, submission, range, key, call, this);
+    return submission.samples === undefined ? send() : submission.samples.use(send);
   }
 
   #end(): void {

@@ -40,6 +40,7 @@ export function lossPass(
       ...(logprobs && { return_loss_fn_outputs: true }),
     },
     lists: [sampleList(encoded, plan)],
+    samples: encoded,
     count: samples.length,
     // A sum over tokens can be made of parts; other losses may divide by what is in the whole batch.
     divisible: forwardOnly && plan.isSum,
@@ -69,6 +70,7 @@ export function customPass(
     head: {},
     flags: {},
     lists: [list, { name: "gradients", values: list.values / (CUSTOM.rows.length + 2), write }],
+    samples: encoded,
     count: samples.length,
     // The gradients are of the whole batch already, and they add up.
     divisible: true,

@@ -1,8 +1,7 @@
 // Samples that are checked and encoded ahead of the passes over them.
-import { InputError } from "../errors.ts";
 import { Pace } from "../pace.ts";
 import type { Core } from "./core.ts";
-import { EncodedSamples } from "./encoded-samples.ts";
+import { disposedError, EncodedSamples } from "./encoded-samples.ts";
 import { valuesOf } from "./formats.ts";
 import { CUSTOM } from "./loss.ts";
 import { checkList, checkSample, checkSamples, type NumberRowName, type Sample } from "./sample.ts";
@@ -26,9 +25,9 @@ export class PreparedSamples implements Disposable {
     return prepared.#encoded;
   }
 
-  /** Hands the memory of the text on to other bodies. No call may be under way with these samples, nor follow. */
+  /** Hands the memory of the text on to other bodies, unless a call still uses it. No call may follow. */
   [Symbol.dispose](): void {
-    this.#encoded.end(true);
+    this.#encoded.end();
   }
 }
 
@@ -78,14 +77,10 @@ export async function withPrepared<T>(
   await checkAll(given);
   const giveBack = core.budget.keep(VALUE_BYTES * valuesOf(given, CUSTOM));
   const { prepared } = begin(core, given, giveBack !== undefined);
-  let done = false;
   try {
-    const result = await work(prepared);
-    done = true;
-    return result;
+    return await work(prepared);
   } finally {
-    // A request that failed may still hold its body.
-    PreparedSamples.encodedOf(prepared).end(done);
+    prepared[Symbol.dispose]();
     giveBack?.();
   }
 }
@@ -97,7 +92,7 @@ export function encodedSamples(given: SamplesLike, rows: readonly NumberRowName[
     return new EncodedSamples(given, false);
   }
   const encoded = PreparedSamples.encodedOf(given);
-  if (encoded.ended) throw new InputError("samples", "expected prepared samples that are not disposed");
+  if (encoded.ended) throw disposedError();
   if (rows.length > CUSTOM.rows.length) checkSamples(given.samples, rows);
   return encoded;
 }

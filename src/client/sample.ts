@@ -21,7 +21,8 @@ export interface RoutedExperts {
 
 /**
  * One training sample. All rows have the same length: slot t describes the token predicted at input position t, so
- * `targets[t]` is the token that follows `tokens[t]`. Rows must not change until the call that uses them has settled.
+ * `targets[t]` is the token that follows `tokens[t]`. Rows must not change until the call that uses them has settled, and
+ * the buffers of typed arrays must not be transferred: other threads read them in place.
  */
 export interface Sample {
   /** Input tokens: prompt and response without its last token. */

@@ -3,6 +3,7 @@
 import { type Body, bytesOf, type Items, itemsBetween, join, json } from "./body.ts";
 import type { Call } from "./call.ts";
 import type { Range } from "./chunks.ts";
+import type { EncodedSamples } from "./encoded-samples.ts";
 import type { WireFormat } from "./formats.ts";
 import { type ItemWriter, writeItems } from "./items.ts";
 import type { Logprobs } from "./logprobs.ts";
@@ -37,6 +38,8 @@ export interface Submission {
   /** Members that stay in the request when the rest of the body is uploaded. */
   readonly flags: object;
   readonly lists: readonly List[];
+  /** What the lists are made of, where it is samples. */
+  readonly samples?: EncodedSamples | undefined;
   /** Items of every list. */
   readonly count: number;
   /** Whether runs of items may go out as operations of their own. */

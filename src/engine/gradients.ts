@@ -47,6 +47,9 @@ export class Gradients<D extends Dtype = Dtype> {
       throw new InputError("row", `expected an index from 0 to ${this.rows - 1}, got ${describe(i)}`);
     }
     const View = ARRAYS[this.dtype];
+    if (this.buffer.byteLength < end * View.BYTES_PER_ELEMENT) {
+      throw new InputError("gradients", "their memory was given to a later run as `into`, or transferred");
+    }
     return new View(this.buffer, start * View.BYTES_PER_ELEMENT, end - start) as GradientRow<D>;
   }
 

@@ -64,8 +64,8 @@ export interface RunOptions<P extends LossParams = LossParams, D extends Dtype =
    */
   readonly nonFinite?: "throw" | "zero" | "skip" | undefined;
   /**
-   * Gradients of an earlier run, of the same dtype and with rows of the same lengths, that are no longer needed: this
-   * run's are written into their memory, and the old ones are empty from then on. Fresh memory for each step costs about
+   * Gradients of an earlier run, of the same dtype and with rows of the same lengths, that are no longer needed, nor
+   * being sent: this run's are written into their memory, and the old ones are empty from then on. Fresh memory for each step costs about
    * as much as computing. Not used where `skip` leaves groups out.
    */
   readonly into?: Gradients<D> | undefined;

@@ -10,6 +10,7 @@ import {
   completed,
   gradientsFor,
   type Received,
+  type Reply,
   rejection,
   SAMPLES,
   SESSION,
@@ -168,6 +169,47 @@ describe("prepared samples", () => {
       path: "samples[0].targets",
     });
     expect(requests).toEqual([]);
+  });
+
+  test("whose call is under way when they are disposed are sent again as they were", async () => {
+    const length = 60_000;
+    const of = (token: number): Sample => {
+      const row = new Int32Array(length).fill(token);
+      return { tokens: row, targets: row, weights: new Float32Array(length).fill(1) };
+    };
+    const gradients = [new Float32Array(length).fill(0.25)];
+    let refuse = () => {};
+    const first: Reply = (response) => {
+      refuse = () => status(503)(response);
+    };
+    const { session, requests } = await scriptedSession([first, completed({})], {
+      maxRetries: 1,
+      payloads: "inline",
+      maxChunkBytes: Infinity,
+    });
+    const prepared = await session.prepareSamples([of(111_111)]);
+    const call = session.customForwardBackward(prepared, gradients);
+    await expect.poll(() => requests.length).toBe(1);
+    prepared[Symbol.dispose]();
+    // Memory that was given back would be theirs.
+    for (const token of [222_222, 333_333]) await session.prepareSamples([of(token)]);
+    refuse();
+    await call;
+    expect(requests[1]!.body).toBe(requests[0]!.body);
+  });
+
+  test("that are disposed before they are written are named", async () => {
+    const { session, requests } = await scriptedSession([
+      status(422, { error: { message: "loss_inputs: unknown", param: "loss_inputs" } }),
+    ]);
+    const row = Array<number>(2_000_000).fill(7);
+    const prepared = await session.prepareSamples([{ tokens: row, targets: row, weights: row }]);
+    const call = session.forward(prepared);
+    await expect.poll(() => requests.length, { interval: 1 }).toBe(1);
+    // The other format is still to be written.
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    prepared[Symbol.dispose]();
+    expect(await rejection(call)).toMatchObject({ code: "ERR_INPUT", path: "samples" });
   });
 
   test("stop with their signal", async () => {

@@ -40,7 +40,11 @@ describe("log-probabilities", () => {
       scored([0, -1, -2], [0]),
       /^output\.loss_fn_outputs\[1\]\.tensors\.logprobs\.data, sample 1: expected 2 numbers, one per target, got 1 /,
     ],
-    [scored([0, "NaN", -2], [0, 1]), /data, sample 0, position 1: expected a number, got "NaN" \(POST /],
+    [
+      scored([0, "NaN", -2], [0, 1]),
+      /data, sample 0, position 1: expected a finite number within float32's range, got "NaN" \(POST /,
+    ],
+    [scored([0, "1.5", -2], [0, 1]), /data, sample 0, position 1: expected a number, got "1.5" \(POST /],
     [completed({ loss: 1, loss_fn_outputs: { 0: {} } }), /^output\.loss_fn_outputs: expected an array/],
     [
       completed({ loss: 1, loss_fn_outputs: [{ tensors: { logprobs: { data: null } } }, {}] }),

@@ -28,6 +28,12 @@ Fault fault_of(std::string_view text) {
   return value ? Fault::kWrong : Fault::kGarbled;
 }
 
+/// What writers of JSON put for a number that is not finite; the strings are those of Protocol
+/// Buffers.
+bool is_no_number(std::string_view text) {
+  return text == "null" || text == "\"NaN\"" || text == "\"Infinity\"" || text == "\"-Infinity\"";
+}
+
 }  // namespace
 
 size_t RowCursor::stretch() {
@@ -53,9 +59,9 @@ void RowCursor::skip(size_t count) {
 void RowCursor::take(std::string_view text) {
   stretch();
   const auto [number, end] = parse_number(text);
-  const bool null = text == "null";
-  if (end == nullptr && !null) fail_value("expected a number, got " + shown(text), fault_of(text));
-  const bool usable = !null && std::isfinite(number);
+  const bool none = is_no_number(text);
+  if (end == nullptr && !none) fail_value("expected a number, got " + shown(text), fault_of(text));
+  const bool usable = !none && std::isfinite(number);
   if (!usable && trained_) {
     fail_value("expected a finite number within float32's range, got " + shown(text),
                Fault::kWrong);

@@ -199,6 +199,7 @@ TEST(faults_name_sample_and_position) {
   };
   check(head + R"({"data":[1,2,3,null]}])", 2, 3);
   check(head + R"({"data":[1,2,3,1e39]}])", 2, 3);
+  check(head + R"({"data":[1,2,3,"NaN"]}])", 2, 3);
   check(head + R"({"data":[1,"2",3,4]}])", 2, 1);
   check(head + R"({"data":[1,NaN,3,4]}])", 2, 1);
   check(head + R"({"data":[1,[2],3,4]}])", 2, 1);
