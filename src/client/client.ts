@@ -59,7 +59,8 @@ export interface ClientOptions {
    */
   readonly maxBytesInFlight?: number | undefined;
   /**
-   * Size of an answer or of a result's download; one that is larger is not read to its end. By default 4,294,967,296.
+   * Size of an answer or of a result's download; one that is larger is not read to its end. `Infinity` for no limit. By
+   * default 4,294,967,296.
    * @unit bytes
    */
   readonly maxResponseBytes?: number | undefined;
