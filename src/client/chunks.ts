@@ -24,6 +24,8 @@ export function planChunks(
   { maxSamples, maxBytes }: ChunkLimits,
   bytesOf: (range: Range) => number,
 ): Range[] {
+  // Most batches are one run, however many samples they have.
+  if (to - from <= maxSamples && bytesOf({ from, to }) <= maxBytes) return [{ from, to }];
   const chunks: Range[] = [];
   for (let start = from; start < to; ) {
     let end = start + 1;
