@@ -115,6 +115,8 @@ export class Call implements Progress {
 
   /** What `work` gives; throws as soon as the call is stopped, while the work goes on. */
   async until<T>(work: Promise<T>): Promise<T> {
+    // Of a call that is stopped already nobody waits for it.
+    work.catch(() => {});
     await this.waitFor((go) => {
       work.then(go, go);
       return () => {};

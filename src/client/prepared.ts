@@ -2,7 +2,7 @@
 import { Pace } from "../pace.ts";
 import type { Core } from "./core.ts";
 import { disposedError, EncodedSamples } from "./encoded-samples.ts";
-import { valuesOf } from "./formats.ts";
+import { valuesOf, type WireFormat } from "./formats.ts";
 import { CUSTOM } from "./loss.ts";
 import { checkList, checkSample, checkSamples, type NumberRowName, type Sample } from "./sample.ts";
 import { VALUE_BYTES } from "./submission.ts";
@@ -48,15 +48,15 @@ async function checkAll(samples: readonly Sample[]): Promise<void> {
 }
 
 /** Begins to write samples in the format that their passes will try first. */
-function begin(core: Core, samples: readonly Sample[], keeps: boolean) {
+function begin(samples: readonly Sample[], format: WireFormat, keeps: boolean) {
   const prepared = new PreparedSamples(new EncodedSamples(samples, keeps));
-  const [format] = core.wireFormat.candidates(samples, CUSTOM);
-  return { prepared, text: PreparedSamples.encodedOf(prepared).text(format!, Infinity) };
+  return { prepared, text: PreparedSamples.encodedOf(prepared).text(format, Infinity) };
 }
 
 export async function prepare(core: Core, samples: readonly Sample[]): Promise<PreparedSamples> {
   await checkAll(samples);
-  const { prepared, text } = begin(core, samples, true);
+  const [format] = core.wireFormat.candidates(samples, CUSTOM);
+  const { prepared, text } = begin(samples, format!, true);
   await text;
   return prepared;
 }
@@ -75,8 +75,9 @@ export async function withPrepared<T>(
     return work(given);
   }
   await checkAll(given);
+  const [format] = core.wireFormat.candidates(given, CUSTOM);
   const giveBack = core.budget.keep(VALUE_BYTES * valuesOf(given, CUSTOM));
-  const { prepared } = begin(core, given, giveBack !== undefined);
+  const { prepared } = begin(given, format!, giveBack !== undefined);
   try {
     return await work(prepared);
   } finally {

@@ -159,10 +159,13 @@ async function bodyOf(
   const whole = wholeBody(encoded, range);
   const small = whole === undefined || whole.bytes <= INLINE_BYTES;
   if (small || core.payloads === "inline" || channel.missing) return whole;
-  const upload = channel.upload(uploadedBody(encoded, range), call, core.payloads);
-  // Made while the upload goes on.
-  const short = encode(encoded.submission, format, range, call, SHORTENED_VALUES);
-  short.catch(() => {});
-  const id = await upload;
-  return id === undefined ? "no channel" : shortenedBody(await short, range, id);
+  // Made while the upload goes on; neither reads what is the caller's once this has settled.
+  const [id, short] = await Promise.allSettled([
+    channel.upload(uploadedBody(encoded, range), call, core.payloads),
+    encode(encoded.submission, format, range, call, SHORTENED_VALUES),
+  ]);
+  if (id.status === "rejected") throw id.reason;
+  if (id.value === undefined) return "no channel";
+  if (short.status === "rejected") throw short.reason;
+  return shortenedBody(short.value, range, id.value);
 }

@@ -14,14 +14,14 @@ constexpr size_t kTurnBytes = 1024 * 1024;
 }  // namespace
 
 size_t Reading::push(Pool& pool, std::string_view part) {
-  if (inline_bytes_ + part.size() <= sizes_.inline_bytes) {
-    // Nothing has gone to the pool yet.
+  // Once a part has gone to the pool all others follow it, however short.
+  if (!pooled_ && inline_bytes_ + part.size() <= sizes_.inline_bytes) {
     inline_bytes_ += part.size();
     follow(part, nullptr);
     ++consumed_;
     return 0;
   }
-  inline_bytes_ = sizes_.inline_bytes;
+  pooled_ = true;
   const std::lock_guard lock(mutex_);
   parts_.push_back(part);
   waiting_bytes_ += part.size();

@@ -80,6 +80,7 @@ class Reading : public std::enable_shared_from_this<Reading> {
   ResultReader reader_;
   ReadingSizes sizes_;
   uint64_t inline_bytes_ = 0;
+  bool pooled_ = false;
   /// Slices of the text that have been followed.
   size_t slices_ = 0;
   std::atomic<size_t> consumed_{0};

@@ -169,8 +169,9 @@ size_t count_zeros(const void* values, size_t begin, size_t count) {
     Bits any = 0;
     for (size_t i = done; i < end; ++i) any |= bits(i);
     if ((any & ~ignored) == 0) continue;
-    while ((bits(done) & ~ignored) == 0) ++done;
-    return done;
+    size_t other = done;
+    while (other < end && (bits(other) & ~ignored) == 0) ++other;
+    if (other < end) return other;
   }
   return count;
 }
