@@ -41,7 +41,8 @@ export class Logprobs {
   }
 
   /** A view of each sample's numbers. */
-  async rows(pace = new Pace()): Promise<Float32Array[]> {
+  async rows(): Promise<Float32Array[]> {
+    const pace = new Pace();
     const { buffer } = this.values;
     const rows = new Array<Float32Array>(this.#layout.rowLengths.length);
     for (let sample = 0; sample < rows.length; sample++) {

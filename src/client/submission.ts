@@ -55,7 +55,6 @@ export interface Encoded {
   readonly submission: Submission;
   readonly range: Range;
   readonly lists: readonly Items[];
-  readonly bytes: number;
   /** Hands on the memory of what was encoded for this submission alone. Only when nothing is to be sent any more. */
   release(): void;
 }
@@ -93,8 +92,7 @@ export async function encode(
   const release = () => {
     for (const items of own) items.release();
   };
-  const bytes = lists.reduce((sum, items) => sum + bytesOf(items, range.from, range.to), 0);
-  return { submission, range, lists, bytes, release };
+  return { submission, range, lists, release };
 }
 
 /** The body that holds everything. */

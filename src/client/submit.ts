@@ -76,7 +76,7 @@ export async function submit(
     let refusal: Refusal | undefined;
     for (const format of submission.formats) {
       const encoded = await encode(submission, format, range, call);
-      share.resize(encoded.bytes);
+      share.resize(sizeOf(encoded, range));
       try {
         await sendAll(context, encoded, format, key, call, noting);
         encoded.release();

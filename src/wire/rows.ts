@@ -45,7 +45,8 @@ export class RowColumns {
   readonly #paths: string[] = [];
   readonly #samples: number[] = [];
   readonly #outside: (string | undefined)[] = [];
-  #textBytes = 0;
+  /** Bytes of all texts. */
+  textBytes = 0;
   /** Values of all rows. */
   values = 0;
 
@@ -94,8 +95,8 @@ export class RowColumns {
 
   #addText(text: string): void {
     this.#texts.push(text);
-    this.#textBytes += bytesOf(text);
-    this.#textEnds.push(this.#textBytes);
+    this.textBytes += bytesOf(text);
+    this.#textEnds.push(this.textBytes);
   }
 }
 

@@ -22,9 +22,10 @@ export interface WrittenText {
 
 /** Bytes that are written where the call is made: some hundred microseconds' worth. */
 const INLINE_BYTES = 768 * 1024;
-/** Rows, and values of rows, that are handed over at once: less than a millisecond's worth. */
+/** Rows, values of rows, and bytes of texts that are handed over at once: some millisecond's worth. */
 const GROUP_ROWS = 512;
 const GROUP_VALUES = 512 * 1024;
+const GROUP_TEXT = 1024 * 1024;
 
 /** Rows that are being written. */
 interface Group {
@@ -69,7 +70,8 @@ export class TextBuilder {
     rows.add(this.#tail, row);
     this.#tail = "";
     this.#tailBytes = 0;
-    return rows.size >= GROUP_ROWS || rows.values >= GROUP_VALUES ? this.#handOver("") : undefined;
+    const full = rows.size >= GROUP_ROWS || rows.values >= GROUP_VALUES || rows.textBytes >= GROUP_TEXT;
+    return full ? this.#handOver("") : undefined;
   }
 
   /** Notes the place that the text has reached, for `WrittenText.marks`. */

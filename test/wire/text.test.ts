@@ -180,6 +180,16 @@ describe("marks", () => {
   });
 });
 
+it("of long texts is handed over before they make a string too long", { timeout: 60_000 }, async () => {
+  const text = new TextBuilder();
+  const long = "x".repeat(8 * 1024 * 1024);
+  for (let sample = 0; sample < 70; sample++) {
+    text.text(long);
+    await text.row({ values: Int32Array.of(1), rule: "id", ...at });
+  }
+  expect((await text.write()).bytes).toBe(70 * (long.length + 3));
+});
+
 describe("a value that cannot be written", () => {
   it.each([
     ["NaN", { values: Float32Array.of(0, Number.NaN), rule: "number" }, "NaN"],
