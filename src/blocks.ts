@@ -1,4 +1,5 @@
 // Memory that is kept between steps: the first touch of new memory costs more than writing into it.
+import { constants } from "node:buffer";
 
 /**
  * Sizes are rounded up to multiples of this, so that a block fits the next use as well. Smaller blocks are not kept.
@@ -8,7 +9,12 @@ const GRAIN = 32 * 1024;
 /** Memory that nobody has asked for so long is let go of. @unit milliseconds */
 const IDLE_MS = 10_000;
 
-const newBlock = (size: number) => Buffer.allocUnsafeSlow(size).buffer as ArrayBuffer;
+/**
+ * Memory with anything in it where Node can give it, for what is written whole: clearing it would hold the event loop.
+ * @unit bytes
+ */
+export const newMemory = (size: number): ArrayBuffer =>
+  size <= constants.MAX_LENGTH ? (Buffer.allocUnsafeSlow(size).buffer as ArrayBuffer) : new ArrayBuffer(size);
 
 /** Blocks of all sizes. */
 export class BlockPool {
@@ -30,7 +36,7 @@ export class BlockPool {
 
   /** A block of at least `size` bytes, with anything in it. */
   take(size: number): ArrayBuffer {
-    if (size < GRAIN) return newBlock(size);
+    if (size < GRAIN) return newMemory(size);
     this.#idle?.refresh();
     const least = Math.ceil(size / GRAIN) * GRAIN;
     // A little larger does as well.
@@ -40,7 +46,7 @@ export class BlockPool {
       this.#bytes -= fitting;
       return block;
     }
-    return newBlock(least);
+    return newMemory(least);
   }
 
   /** Gives blocks back, each once. Nothing may use them any more. Those of sizes not used for longest make room for them. */

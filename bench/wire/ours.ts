@@ -1,6 +1,8 @@
 // The wire as it is measured: rows of numbers to text, and a result to log-probabilities.
+
+import type { TextRow } from "../../src/wire/columns.ts";
 import { LOGPROBS_IN_OUTPUT, type ResultLayout, readResult } from "../../src/wire/result.ts";
-import { TextBuilder, type TextRow, type WrittenText } from "../../src/wire/text.ts";
+import { TextBuilder, type WrittenText } from "../../src/wire/text.ts";
 
 /** Bytes of a part of a result, as a network hands them over. */
 const PART_BYTES = 64 * 1024;
@@ -10,7 +12,8 @@ export async function write(rows: readonly TextRow["values"][], rule: TextRow["r
   const text = new TextBuilder();
   for (const [sample, values] of rows.entries()) {
     text.text(sample === 0 ? '[{"data":' : '},{"data":');
-    await text.row({ values, rule, path: "rows", sample });
+    text.row({ values, rule, path: "rows", sample });
+    await text.settled();
   }
   text.text("}]");
   return text.write();

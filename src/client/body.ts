@@ -18,7 +18,7 @@ export interface Items extends Body {
 }
 
 /** Bytes of the items `from` to `to`. */
-export function bytesOf(items: Items, from: number, to: number): number {
+export function itemBytes(items: Items, from: number, to: number): number {
   return to > from ? endOf(items, to) - startOf(items, from) : 0;
 }
 
@@ -31,8 +31,9 @@ export function itemsBetween(items: Items, from: number, to: number): Body {
   let position = 0;
   for (const chunk of items.chunks) {
     if (position >= end) break;
-    const part = chunk.subarray(Math.max(0, start - position), Math.max(0, end - position));
-    if (part.length > 0) parts.push(part);
+    if (position + chunk.length > start) {
+      parts.push(chunk.subarray(Math.max(0, start - position), end - position));
+    }
     position += chunk.length;
   }
   return { chunks: parts, bytes: end - start };

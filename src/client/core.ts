@@ -3,7 +3,7 @@
 import type { ByteBudget } from "./budget.ts";
 import type { ChunkLimits } from "./chunks.ts";
 import type { Observer } from "./events.ts";
-import type { WireFormatChoice } from "./formats.ts";
+import type { WireFormatChoice } from "./format-choice.ts";
 import { SessionOrder } from "./order.ts";
 import { PayloadChannel, type PayloadMode } from "./payloads.ts";
 import type { Sender } from "./sender.ts";

@@ -3,18 +3,18 @@ import { AbortError, InputError } from "../errors.ts";
 import { Pace } from "../pace.ts";
 import { type IndexedRowLayout, readRowLayout } from "../rows/layout.ts";
 import type { Items } from "./body.ts";
+import type { CheckedSamples } from "./checked-samples.ts";
 import { CallAbortedError } from "./errors.ts";
 import { type WireFormat, writeSample } from "./formats.ts";
 import { writeItems } from "./items.ts";
 import { CUSTOM } from "./loss.ts";
-import type { Sample } from "./sample.ts";
 
 /** Why texts are given up. An error would be made anew, with its stack, for each. */
 const ENDED = "the samples are no longer needed";
 
-/** Samples that were checked. Their rows must not change meanwhile. */
+/** Their rows must not change meanwhile. */
 export class EncodedSamples {
-  readonly samples: readonly Sample[];
+  readonly checked: CheckedSamples;
   readonly #keeps: boolean;
   /** Texts that are kept, by format and length of rows. */
   readonly #texts = new Map<string, Promise<Items>>();
@@ -25,8 +25,8 @@ export class EncodedSamples {
   #layout: Promise<IndexedRowLayout> | undefined;
 
   /** Where texts are not kept, each pass makes its own. */
-  constructor(samples: readonly Sample[], keeps: boolean) {
-    this.samples = samples;
+  constructor(checked: CheckedSamples, keeps: boolean) {
+    this.checked = checked;
     this.#keeps = keeps;
   }
 
@@ -37,17 +37,11 @@ export class EncodedSamples {
   /** Where the trained positions lie. */
   layout(): Promise<IndexedRowLayout> {
     this.#layout ??= readRowLayout(
-      this.samples.map(({ weights }) => weights),
+      this.checked.weights,
       (sample) => `samples[${sample}].weights`,
       new Pace(),
     );
     return this.#layout;
-  }
-
-  /** First position and length of each run of trained positions in one sample's row. */
-  async runs(sample: number): Promise<Uint32Array> {
-    const { runs, runOffsets } = await this.layout();
-    return runs.subarray(2 * runOffsets[sample]!, 2 * runOffsets[sample + 1]!);
   }
 
   /**
@@ -59,7 +53,7 @@ export class EncodedSamples {
     const key = `${format} ${longest}`;
     const known = this.#texts.get(key);
     if (known !== undefined) return known;
-    const { samples } = this;
+    const { samples } = this.checked;
     const text = writeItems(
       { from: 0, to: samples.length },
       (writer, index) => writeSample(writer, samples[index]!, index, CUSTOM, format),

@@ -1,8 +1,7 @@
 // Writes the items of a body's lists: fixed texts, and rows of tokens and numbers, every value of which is checked.
 import { Pace } from "../pace.ts";
-import type { Place } from "../wire/rows.ts";
+import type { Place } from "../wire/errors.ts";
 import { TextBuilder } from "../wire/text.ts";
-import { idValues, isIds, isNumbers, numberValues } from "../wire/values.ts";
 import type { Items } from "./body.ts";
 import type { Range } from "./chunks.ts";
 import type { NumberRow, TokenRow } from "./sample.ts";
@@ -31,35 +30,22 @@ export class ItemWriter {
   }
 
   /** Ids beyond 2^53 - 1 are written as strings where the field allows it, since many readers hold numbers as doubles. */
-  async tokens(row: TokenRow, { path, sample }: Place, largeIds: "as strings" | "as numbers"): Promise<void> {
-    const cut = this.#cut(row);
-    const values = isIds(cut) ? cut : await idValues(cut, { path, sample });
+  tokens(row: TokenRow, { path, sample }: Place, largeIds: "as strings" | "as numbers"): void {
     const rule = largeIds === "as strings" ? "quotedId" : "id";
-    await this.#builder.row({ values, rule, path, sample });
+    this.#builder.row({ values: this.#cut(row), rule, path, sample });
   }
 
-  async numbers(row: NumberRow, rule: "number" | "weight", { path, sample }: Place): Promise<void> {
-    const cut = this.#cut(row);
-    const values = isNumbers(cut) ? cut : await numberValues(cut, { path, sample });
-    await this.#builder.row({ values, rule, path, sample });
+  numbers(row: NumberRow, rule: "number" | "weight", { path, sample }: Place): void {
+    this.#builder.row({ values: numbersOf(this.#cut(row)), rule, path, sample });
   }
 
   /** `row` holds numbers, or for `bfloat16` the bits of each; outside of `runs` they must be 0. */
-  async gradients(
-    row: NumberRow,
-    dtype: "float32" | "bfloat16",
-    runs: Uint32Array,
-    { path, sample }: Place,
-  ): Promise<void> {
+  gradients(row: NumberRow, dtype: "float32" | "bfloat16", runs: Uint32Array, { path, sample }: Place): void {
     const cut = this.#cut(row);
-    const typed = dtype === "bfloat16" ? (cut as Uint16Array) : isNumbers(cut) ? cut : undefined;
-    const values = typed ?? (await numberValues(cut, { path, sample }));
+    const values = dtype === "bfloat16" ? cut : numbersOf(cut);
     // Where rows are cut, they have been written in full before.
-    await this.#builder.row(
-      this.shortens
-        ? { values, rule: "number", path, sample }
-        : { values, rule: "number", runs, outside: IGNORED, path, sample },
-    );
+    const within = this.shortens ? {} : { runs, outside: IGNORED };
+    this.#builder.row({ values, rule: "number", ...within, path, sample });
   }
 
   #cut<Row extends ArrayLike<unknown>>(row: Row): Row {
@@ -69,8 +55,11 @@ export class ItemWriter {
   }
 }
 
+/** Values of numbers: as a `Uint16Array` they would be the bits of bfloat16. */
+const numbersOf = (row: NumberRow) => (row instanceof Uint16Array ? Float32Array.from(row) : row);
+
 /** What an item takes, in elements of a `Pace`. */
-const ITEM_ELEMENTS = 64;
+const ITEM_ELEMENTS = 512;
 
 /**
  * Writes a range of items, each by `item`; rows are cut to their first `longest` values.
@@ -79,7 +68,7 @@ const ITEM_ELEMENTS = 64;
  */
 export async function writeItems(
   { from, to }: Range,
-  item: (writer: ItemWriter, index: number) => Promise<void>,
+  item: (writer: ItemWriter, index: number) => void,
   signal: AbortSignal,
   longest = Infinity,
 ): Promise<Items> {
@@ -89,8 +78,10 @@ export async function writeItems(
   try {
     for (let index = from; index < to && !signal.aborted; index++) {
       if (index > from) builder.text(",");
-      await item(writer, index);
+      item(writer, index);
       builder.mark();
+      const settled = builder.settled();
+      if (settled !== undefined) await settled;
       if (pace.due(ITEM_ELEMENTS)) await pace.rest();
     }
   } catch (error) {

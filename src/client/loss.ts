@@ -73,6 +73,8 @@ export interface LossPlan {
   readonly inLossInputs: boolean;
   /** Whether the loss of a batch is the sum of the losses of its parts. */
   readonly isSum: boolean;
+  /** Whether samples are sent as in a custom pass. */
+  readonly asCustom: boolean;
 }
 
 /** Gradients come with the request: only targets and weights are sent. */
@@ -82,6 +84,7 @@ export const CUSTOM: LossPlan = {
   inputs: undefined,
   inLossInputs: true,
   isSum: true,
+  asCustom: true,
 };
 
 export function planLoss(loss: LossConfig): LossPlan {
@@ -96,5 +99,12 @@ export function planLoss(loss: LossConfig): LossPlan {
   const rows: NumberRowName[] = ["weights"];
   if (type !== "cross_entropy") rows.push("advantages", "logprobs");
   if (type === "grpo" && Number(params.beta ?? 0) > 0) rows.push("referenceLogprobs");
-  return { wire, rows, inputs: row.inputs, inLossInputs: type !== "dppo", isSum: type === "cross_entropy" };
+  return {
+    wire,
+    rows,
+    inputs: row.inputs,
+    inLossInputs: type !== "dppo",
+    isSum: type === "cross_entropy",
+    asCustom: rows.length === CUSTOM.rows.length,
+  };
 }

@@ -13,9 +13,10 @@ import {
   OperationFailedError,
   PartialPassError,
 } from "./operation-errors.ts";
+import type { Turn } from "./order.ts";
 import { type Done, Pass } from "./pass.ts";
 import { mayHaveArrived } from "./retry.ts";
-import type { Submission } from "./submission.ts";
+import type { Asked } from "./submission.ts";
 import type { Accepted } from "./submit.ts";
 import { checkHeader } from "./transport.ts";
 
@@ -28,37 +29,38 @@ export interface OperationOptions extends CallOptions {
 }
 
 /**
- * Runs a submission, in one operation or in as many as its size needs; `read` takes the output of each. `names` are those
- * that the options may have besides an operation's own.
+ * Runs what was asked for, in one operation or in as many as its size needs; `read` takes the output of each. `names` are
+ * those that the options may have besides an operation's own. Where the arguments of a change are wrong, nothing goes out
+ * that was called in the belief that they were not.
  */
 export async function runOperation<T>(
   context: SessionContext,
-  submission: Submission,
+  asked: Asked,
   options: OperationOptions,
   read: (output: Answer) => T,
   names: readonly string[] = [],
 ): Promise<Done<T>> {
   const { core } = context;
-  const { kind, count, effect } = submission;
-  const key = checkKey(kind, options.idempotencyKey) ?? randomUUID();
-  const accepted: Accepted[] = [];
+  const { kind, count, effect } = asked;
   const event = { kind, sessionId: context.id, items: count, operationIds: [] as string[] };
-  const run = (call: Call) =>
-    context.order.run(effect, call, async (turn) => {
-      const logprobs = submission.logprobs && (await submission.logprobs(call));
+  const run = async (turn: Turn) => {
+    const key = checkKey(kind, options.idempotencyKey) ?? randomUUID();
+    const accepted: Accepted[] = [];
+    const work = async (call: Call) => {
+      const submission = await call.until(asked.check(call.signal));
+      await turn.come(call);
+      const logprobs = submission.logprobs?.();
       return new Pass({ context, submission, key, call, accepted, logprobs, read }).run(turn);
-    });
-  try {
-    return await core.observer.operation(event, async () => {
-      try {
-        return await runCall(kind, options, core.timeoutMs, run, ["idempotencyKey", ...names]);
-      } finally {
-        event.operationIds.push(...accepted.map(({ operation }) => operation.id));
-      }
-    });
-  } catch (error) {
-    throw explained(error as Error, submission, key, accepted);
-  }
+    };
+    try {
+      return await runCall(kind, options, core.timeoutMs, work, ["idempotencyKey", ...names]);
+    } catch (error) {
+      throw explained(error as Error, asked, key, accepted);
+    } finally {
+      event.operationIds.push(...accepted.map(({ operation }) => operation.id));
+    }
+  };
+  return core.observer.operation(event, () => context.order.run(effect, kind, run));
 }
 
 function checkKey(kind: string, key: string | undefined): string | undefined {
@@ -71,11 +73,11 @@ function checkKey(kind: string, key: string | undefined): string | undefined {
 const STOPPED = [CallAbortedError, ClientClosedError, NotSentError];
 
 /** The error that says what became of the operation: a failed request alone does not tell it. */
-function explained(error: Error, submission: Submission, key: string, accepted: readonly Accepted[]): Error {
-  if (submission.effect !== "changes") return error;
+function explained(error: Error, asked: Asked, key: string, accepted: readonly Accepted[]): Error {
+  if (asked.effect !== "changes") return error;
   if (STOPPED.some((Class) => error instanceof Class)) return error;
   const known = accepted[0];
-  if (submission.kind === "optim-step") {
+  if (asked.kind === "optim-step") {
     const lost = known === undefined && error instanceof ClientError && isUncertain(error);
     // The service no longer knows an operation that it had accepted.
     const forgotten = known !== undefined && error instanceof ApiError && [404, 410].includes(error.status);
@@ -85,9 +87,9 @@ function explained(error: Error, submission: Submission, key: string, accepted: 
   const ids = accepted.map(({ operation }) => operation.id);
   const failed = error instanceof OperationFailedError ? ids.indexOf(error.operationId) : -1;
   const done = failed >= 0 ? accepted[failed]!.range.from : accepted.at(-1)!.range.to;
-  const inParts = accepted.length > 1 || known.range.to < submission.count;
-  if (!inParts || done === submission.count) return error;
-  return new PartialPassError(done, submission.count, ids, key, error);
+  const inParts = accepted.length > 1 || known.range.to < asked.count;
+  if (!inParts || done === asked.count) return error;
+  return new PartialPassError(done, asked.count, ids, key, error);
 }
 
 /** Whether one of the requests behind the error may have done its work. */

@@ -20,6 +20,12 @@ interface Entry {
 }
 
 export interface Turn {
+  /**
+   * Waits for it.
+   *
+   * @throws {NotSentError} if a change before it failed.
+   */
+  come(call: Call): Promise<void>;
   /** Lets the next ones go. Calling it again does nothing. */
   done(): void;
 }
@@ -28,13 +34,9 @@ export class SessionOrder {
   /** In the order of the calls; those that run come first. */
   readonly #entries: Entry[] = [];
 
-  /**
-   * Runs `work` in its turn. What was queued behind a change is not sent if the change fails before it says `done`.
-   *
-   * @throws {NotSentError} if a change before it failed.
-   */
-  async run<T>(effect: Effect, call: Call, work: (turn: Turn) => Promise<T>): Promise<T> {
-    const entry: Entry = { name: call.name, effect, running: false, go: () => {}, refused: undefined };
+  /** Runs `work`, whose place in the order is taken at once. What is queued behind a change is not sent if it fails before it says `done`. */
+  async run<T>(effect: Effect, name: string, work: (turn: Turn) => Promise<T>): Promise<T> {
+    const entry: Entry = { name, effect, running: false, go: () => {}, refused: undefined };
     this.#entries.push(entry);
     this.#advance();
     let over = false;
@@ -44,14 +46,7 @@ export class SessionOrder {
       this.#remove(entry);
     };
     try {
-      if (!entry.running) {
-        await call.waitFor((go) => {
-          entry.go = go;
-          return () => {};
-        });
-      }
-      if (entry.refused !== undefined) throw entry.refused;
-      return await work({ done });
+      return await work({ come: (call) => come(entry, call), done });
     } catch (error) {
       // What one waits for in vain, those behind it wait for in vain too; they have their own errors already.
       if (!over && effect === "changes") this.#refuseBehind(entry, error as Error);
@@ -59,16 +54,6 @@ export class SessionOrder {
     } finally {
       done();
     }
-  }
-
-  /** As if a change had failed in its turn: what is called behind it, before anybody can know, is not sent either. */
-  fail(name: string, cause: Error): void {
-    const entry: Entry = { name, effect: "changes", running: true, go: () => {}, refused: undefined };
-    this.#entries.push(entry);
-    queueMicrotask(() => {
-      this.#refuseBehind(entry, cause);
-      this.#remove(entry);
-    });
   }
 
   #remove(entry: Entry): void {
@@ -95,4 +80,14 @@ export class SessionOrder {
       if (entry.effect === "changes") return;
     }
   }
+}
+
+async function come(entry: Entry, call: Call): Promise<void> {
+  if (!entry.running) {
+    await call.waitFor((go) => {
+      entry.go = go;
+      return () => {};
+    });
+  }
+  if (entry.refused !== undefined) throw entry.refused;
 }

@@ -4,6 +4,7 @@ import type { Answer } from "./answer.ts";
 import type { Call } from "./call.ts";
 import { halves, type Range } from "./chunks.ts";
 import type { SessionContext } from "./core.ts";
+import type { WireFormat } from "./formats.ts";
 import type { Logprobs } from "./logprobs.ts";
 import { NoLogprobsError, OperationFailedError } from "./operation-errors.ts";
 import type { Turn } from "./order.ts";
@@ -56,7 +57,7 @@ export class Pass<T> implements Taker {
 
   async run(turn: Turn): Promise<Done<T>> {
     const { submission, call } = this.#run;
-    const submitted = this.#submit({ from: 0, to: submission.count }).then(() => {
+    const submitted = this.#submit({ from: 0, to: submission.count }, submission.formats).then(() => {
       if (!submission.holdsTurn) turn.done();
     });
     const done = this.#finish(submitted);
@@ -67,9 +68,9 @@ export class Pass<T> implements Taker {
     return done;
   }
 
-  #submit(range: Range): Promise<void> {
+  #submit(range: Range, formats: readonly WireFormat[]): Promise<void> {
     const { context, submission, key, call } = this.#run;
-    const send = () => submit(context, submission, range, key, call, this);
+    const send = () => submit(context, submission, range, formats, key, call, this);
     return submission.samples === undefined ? send() : submission.samples.use(send);
   }
 
@@ -115,11 +116,12 @@ export class Pass<T> implements Taker {
       error instanceof NoLogprobsError ||
       (error instanceof OperationFailedError && error.reason === "RESOURCE_EXHAUSTED");
     const { divisible, effect } = submission;
-    const parts = tooMuch && divisible && effect === "reads" && halves(accepted[index]!.range);
+    const { range: tried, format } = accepted[index]!;
+    const parts = tooMuch && divisible && effect === "reads" && halves(tried);
     if (!parts) throw error;
     await submitted;
     const behind = accepted.splice(index).slice(1);
-    for (const range of parts) await this.#submit(range);
+    for (const range of parts) await this.#submit(range, [format]);
     accepted.push(...behind);
   }
 }

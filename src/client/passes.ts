@@ -1,134 +1,145 @@
 // The bodies of the operations that carry samples, gradients or prompts.
 
 import { InputError } from "../errors.ts";
-import type { Call } from "./call.ts";
 import type { EncodedSamples } from "./encoded-samples.ts";
-import {
-  EITHER_FORMAT,
-  valuesOf,
-  type WireFormatChoice,
-  writeGradient,
-  writeModelInput,
-  writeSample,
-} from "./formats.ts";
+import { EITHER_FORMAT, type WireFormatChoice } from "./format-choice.ts";
+import { writeGradient, writeModelInput, writeSample } from "./formats.ts";
 import { checkGradients, type GradientsLike, gradientRow } from "./gradients.ts";
-import type { ItemWriter } from "./items.ts";
 import { Logprobs } from "./logprobs.ts";
-import { CUSTOM, type LossPlan } from "./loss.ts";
+import { CUSTOM, type LossConfig, type LossPlan, planLoss } from "./loss.ts";
 import type { Effect } from "./order.ts";
-import { encodedSamples, type SamplesLike } from "./prepared.ts";
+import { countOf, encodedSamples, type SamplesLike, valuesOf } from "./prepared.ts";
 import { checkTokens, type TokenRow } from "./sample.ts";
-import type { OperationKind, Submission } from "./submission.ts";
+import type { Asked, OperationKind, Submission } from "./submission.ts";
 
 /** A pass of a built-in loss over samples: scoring only, or with gradients. */
 export function lossPass(
   given: SamplesLike,
-  plan: LossPlan,
+  loss: LossConfig,
   pass: { readonly forwardOnly: boolean; readonly logprobs: "rows" | "packed" | undefined },
   wireFormat: WireFormatChoice,
-): Submission {
-  const encoded = encodedSamples(given, plan.rows);
-  const { samples } = encoded;
+): Asked {
   const { forwardOnly, logprobs } = pass;
-  return {
+  const asked = {
     kind: "forward-backward",
     effect: forwardOnly ? "reads" : "changes",
-    formats: wireFormat.candidates(samples, plan),
-    head: { loss: plan.wire },
-    flags: {
-      ...(forwardOnly && { forward_only: true }),
-      ...(logprobs && { return_loss_fn_outputs: true }),
-    },
-    lists: [sampleList(encoded, plan)],
-    samples: encoded,
-    count: samples.length,
-    // A sum over tokens can be made of parts; other losses may divide by what is in the whole batch.
-    divisible: forwardOnly && plan.isSum,
-    // The weights that score a batch must not change before its last part is scored.
-    holdsTurn: forwardOnly,
-    logprobs: logprobs && ((call) => logprobsOf(encoded, logprobs === "packed", call)),
+    count: countOf(given),
+  } as const;
+  const check = async (signal: AbortSignal): Promise<Submission> => {
+    const plan = planLoss(loss);
+    const encoded = await encodedSamples(given, plan, signal);
+    const layout = logprobs && (await encoded.layout());
+    return {
+      ...asked,
+      formats: wireFormat.candidates(encoded.checked, plan),
+      head: { loss: plan.wire },
+      flags: {
+        ...(forwardOnly && { forward_only: true }),
+        ...(logprobs && { return_loss_fn_outputs: true }),
+      },
+      lists: [sampleList(encoded, plan)],
+      samples: encoded,
+      // A sum over tokens can be made of parts; other losses may divide by what is in the whole batch.
+      divisible: forwardOnly && plan.isSum,
+      // The weights that score a batch must not change before its last part is scored.
+      holdsTurn: forwardOnly,
+      logprobs: layout && (() => new Logprobs(layout, logprobs === "packed")),
+    };
   };
+  return { ...asked, check };
 }
 
 export function customPass(
   given: SamplesLike,
   givenGradients: GradientsLike,
   wireFormat: WireFormatChoice,
-): Submission {
-  const encoded = encodedSamples(given, CUSTOM.rows);
-  const { samples } = encoded;
-  const gradients = checkGradients(givenGradients, samples);
-  const list = sampleList(encoded, CUSTOM);
-  const write = async (writer: ItemWriter, index: number) => {
-    const row = gradientRow(gradients, index, samples[index]!);
-    await writeGradient(writer, row, gradients.dtype, index, await encoded.runs(index));
-  };
-  return {
+): Asked {
+  const asked = {
     kind: "custom-forward-backward",
     effect: "changes",
-    formats: wireFormat.candidates(samples, CUSTOM),
-    head: {},
-    flags: {},
-    lists: [list, { name: "gradients", values: list.values / (CUSTOM.rows.length + 2), write }],
-    samples: encoded,
-    count: samples.length,
-    // The gradients are of the whole batch already, and they add up.
-    divisible: true,
-    holdsTurn: false,
+    count: countOf(given),
+  } as const;
+  const check = async (signal: AbortSignal): Promise<Submission> => {
+    const encoded = await encodedSamples(given, CUSTOM, signal);
+    const { samples, positions } = encoded.checked;
+    const gradients = checkGradients(givenGradients, samples);
+    const formats = wireFormat.candidates(encoded.checked, CUSTOM);
+    const { runs, runOffsets } = await encoded.layout();
+    const gradientList: Submission["lists"][number] = {
+      name: "gradients",
+      values: positions,
+      write: (writer, index) => {
+        const row = gradientRow(gradients, index, samples[index]!);
+        const own = runs.subarray(2 * runOffsets[index]!, 2 * runOffsets[index + 1]!);
+        writeGradient(writer, row, gradients.dtype, index, own);
+      },
+    };
+    return {
+      ...asked,
+      formats,
+      head: {},
+      flags: {},
+      lists: [sampleList(encoded, CUSTOM), gradientList],
+      samples: encoded,
+      // The gradients are of the whole batch already, and they add up.
+      divisible: true,
+      holdsTurn: false,
+    };
   };
+  return { ...asked, check };
 }
 
-/** `sampling`: all members of the body but its prompts. */
-export function samplePass(prompts: readonly TokenRow[], sampling: object): Submission {
-  if (!Array.isArray(prompts) || prompts.length === 0) {
-    throw new InputError("prompts", "expected an array with at least one prompt");
-  }
-  for (const [index, prompt] of prompts.entries()) checkTokens(() => `prompts[${index}]`, prompt, {});
-  return {
-    kind: "sample",
-    effect: "reads",
+/** `sampling` gives all members of the body but its prompts. */
+export function samplePass(prompts: readonly TokenRow[], sampling: () => object): Asked {
+  const asked = { kind: "sample", effect: "reads", count: prompts?.length ?? 0 } as const;
+  const check = async (): Promise<Submission> => {
+    if (!Array.isArray(prompts) || prompts.length === 0) {
+      throw new InputError("prompts", "expected an array with at least one prompt");
+    }
+    for (const [index, prompt] of prompts.entries()) checkTokens(() => `prompts[${index}]`, prompt, {});
+    return {
+      ...asked,
+      formats: EITHER_FORMAT,
+      head: sampling(),
+      flags: {},
+      lists: [
+        {
+          name: "model_inputs",
+          values: prompts.reduce((sum, { length }) => sum + length, 0),
+          write: (writer, index) =>
+            writeModelInput(writer, prompts[index]!, { path: "prompts[*]", sample: index }),
+        },
+      ],
+      // One seed is for all prompts of a request.
+      divisible: false,
+      holdsTurn: false,
+    };
+  };
+  return { ...asked, check };
+}
+
+/** An operation without samples; `head` gives the members of its body, where it has one. */
+export function smallPass(kind: OperationKind, effect: Effect, head?: () => object): Asked {
+  const asked = { kind, effect, count: 0 };
+  const check = async (): Promise<Submission> => ({
+    ...asked,
     formats: EITHER_FORMAT,
-    head: sampling,
+    head: head?.(),
     flags: {},
-    lists: [
-      {
-        name: "model_inputs",
-        values: prompts.reduce((sum, { length }) => sum + length, 0),
-        write: (writer, index) =>
-          writeModelInput(writer, prompts[index]!, { path: "prompts[*]", sample: index }),
-      },
-    ],
-    count: prompts.length,
-    // One seed is for all prompts of a request.
+    lists: [],
     divisible: false,
     holdsTurn: false,
-  };
-}
-
-/** An operation without samples. */
-export const smallPass = (kind: OperationKind, effect: Effect, head?: object): Submission => ({
-  kind,
-  effect,
-  formats: EITHER_FORMAT,
-  head,
-  flags: {},
-  lists: [],
-  count: 0,
-  divisible: false,
-  holdsTurn: false,
-});
-
-async function logprobsOf(encoded: EncodedSamples, packed: boolean, call: Call): Promise<Logprobs> {
-  return new Logprobs(await call.until(encoded.layout()), packed);
+  });
+  return { ...asked, check };
 }
 
 function sampleList(encoded: EncodedSamples, plan: LossPlan): Submission["lists"][number] {
-  const { samples } = encoded;
+  const { samples } = encoded.checked;
   return {
     name: "samples",
-    values: valuesOf(samples, plan),
+    values: valuesOf(encoded.checked, plan),
     write: (writer, index, format) => writeSample(writer, samples[index]!, index, plan, format),
     // Other losses send rows of their own.
-    kept: (...which) => (plan.rows.length === CUSTOM.rows.length ? encoded.text(...which) : undefined),
+    kept: (...which) => (plan.asCustom ? encoded.text(...which) : undefined),
   };
 }

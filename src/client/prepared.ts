@@ -1,10 +1,10 @@
 // Samples that are checked and encoded ahead of the passes over them.
-import { Pace } from "../pace.ts";
+
+import { type CheckedSamples, checkSamples } from "./checked-samples.ts";
 import type { Core } from "./core.ts";
 import { disposedError, EncodedSamples } from "./encoded-samples.ts";
-import { valuesOf, type WireFormat } from "./formats.ts";
-import { CUSTOM } from "./loss.ts";
-import { checkList, checkSample, checkSamples, type NumberRowName, type Sample } from "./sample.ts";
+import { CUSTOM, type LossPlan } from "./loss.ts";
+import type { Sample } from "./sample.ts";
 import { VALUE_BYTES } from "./submission.ts";
 
 /**
@@ -17,7 +17,7 @@ export class PreparedSamples implements Disposable {
 
   /** Made by `session.prepareSamples`. */
   constructor(encoded: EncodedSamples) {
-    this.samples = encoded.samples;
+    this.samples = encoded.checked.samples;
     this.#encoded = encoded;
   }
 
@@ -34,31 +34,25 @@ export class PreparedSamples implements Disposable {
 /** Samples, or what `session.prepareSamples` made of them. */
 export type SamplesLike = readonly Sample[] | PreparedSamples;
 
-/** What the check of a sample takes, in elements of a `Pace`. */
-const SAMPLE_ELEMENTS = 256;
-
-/** Checks samples as a custom pass needs them, with pauses for the event loop. */
-async function checkAll(samples: readonly Sample[]): Promise<void> {
-  checkList(samples);
-  const pace = new Pace();
-  for (const [index, sample] of samples.entries()) {
-    checkSample(sample, index, CUSTOM.rows);
-    if (pace.due(SAMPLE_ELEMENTS)) await pace.rest();
+/** Prepares samples ahead of their passes: settles when they are written. */
+export async function prepare(
+  core: Core,
+  samples: readonly Sample[],
+  signal: AbortSignal,
+): Promise<PreparedSamples> {
+  const checked = await checkSamples(samples, CUSTOM.rows, signal);
+  const { prepared, text } = begin(core, checked, true);
+  const stop = () => prepared[Symbol.dispose]();
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    await text;
+    return prepared;
+  } catch (error) {
+    stop();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", stop);
   }
-}
-
-/** Begins to write samples in the format that their passes will try first. */
-function begin(samples: readonly Sample[], format: WireFormat, keeps: boolean) {
-  const prepared = new PreparedSamples(new EncodedSamples(samples, keeps));
-  return { prepared, text: PreparedSamples.encodedOf(prepared).text(format, Infinity) };
-}
-
-export async function prepare(core: Core, samples: readonly Sample[]): Promise<PreparedSamples> {
-  await checkAll(samples);
-  const [format] = core.wireFormat.candidates(samples, CUSTOM);
-  const { prepared, text } = begin(samples, format!, true);
-  await text;
-  return prepared;
 }
 
 /**
@@ -68,32 +62,53 @@ export async function prepare(core: Core, samples: readonly Sample[]): Promise<P
 export async function withPrepared<T>(
   core: Core,
   given: SamplesLike,
+  signal: AbortSignal | undefined,
   work: (prepared: PreparedSamples) => Promise<T>,
 ): Promise<T> {
   if (given instanceof PreparedSamples) {
-    encodedSamples(given, CUSTOM.rows);
+    await encodedSamples(given, CUSTOM, signal);
     return work(given);
   }
-  await checkAll(given);
-  const [format] = core.wireFormat.candidates(given, CUSTOM);
-  const giveBack = core.budget.keep(VALUE_BYTES * valuesOf(given, CUSTOM));
-  const { prepared } = begin(given, format!, giveBack !== undefined);
+  const checked = await checkSamples(given, CUSTOM.rows, signal);
+  const giveBack = core.budget.keep(VALUE_BYTES * valuesOf(checked, CUSTOM));
   try {
-    return await work(prepared);
+    const { prepared } = begin(core, checked, giveBack !== undefined);
+    try {
+      return await work(prepared);
+    } finally {
+      prepared[Symbol.dispose]();
+    }
   } finally {
-    prepared[Symbol.dispose]();
     giveBack?.();
   }
 }
 
-/** The samples of a pass that sends the given rows, checked. */
-export function encodedSamples(given: SamplesLike, rows: readonly NumberRowName[]): EncodedSamples {
+/** Begins to write samples in the format that their passes will try first. */
+function begin(core: Core, checked: CheckedSamples, keeps: boolean) {
+  const [format] = core.wireFormat.candidates(checked, CUSTOM);
+  const encoded = new EncodedSamples(checked, keeps);
+  return { prepared: new PreparedSamples(encoded), text: encoded.text(format!, Infinity) };
+}
+
+/** The samples of a pass, checked. */
+export async function encodedSamples(
+  given: SamplesLike,
+  plan: LossPlan,
+  signal: AbortSignal | undefined,
+): Promise<EncodedSamples> {
   if (!(given instanceof PreparedSamples)) {
-    checkSamples(given, rows);
-    return new EncodedSamples(given, false);
+    return new EncodedSamples(await checkSamples(given, plan.rows, signal), false);
   }
   const encoded = PreparedSamples.encodedOf(given);
   if (encoded.ended) throw disposedError();
-  if (rows.length > CUSTOM.rows.length) checkSamples(given.samples, rows);
+  if (!plan.asCustom) await checkSamples(given.samples, plan.rows, signal);
   return encoded;
 }
+
+/** Numbers that samples send, about. */
+export const valuesOf = ({ positions }: CheckedSamples, { rows }: LossPlan): number =>
+  positions * (rows.length + 2);
+
+/** How many samples there are, if they are what they should be. */
+export const countOf = (given: SamplesLike): number =>
+  (given instanceof PreparedSamples ? given.samples : given)?.length ?? 0;

@@ -53,52 +53,7 @@ export function isRow(value: unknown): value is ArrayLike<unknown> {
   return Array.isArray(value) || (ArrayBuffer.isView(value) && !(value instanceof DataView));
 }
 
-/** Checks that every sample has the rows asked for, all of one length. Values are checked where they are written. */
-export function checkSamples(samples: readonly Sample[], rows: readonly NumberRowName[]): void {
-  checkList(samples);
-  for (const [index, sample] of samples.entries()) checkSample(sample, index, rows);
-}
-
-export function checkList(samples: unknown): asserts samples is readonly Sample[] {
-  if (!Array.isArray(samples)) throw new InputError("samples", `expected an array, got ${describe(samples)}`);
-  if (samples.length === 0) throw new InputError("samples", "expected at least one sample, got none");
-}
-
-export function checkSample(sample: Sample, index: number, rows: readonly NumberRowName[]): void {
-  checkTokens(() => `samples[${index}].tokens`, sample?.tokens, { sample: index });
-  const { length } = sample.tokens;
-  checkRow(sample, index, "targets", length);
-  for (const name of rows) checkRow(sample, index, name, length);
-  if (sample.routedExperts !== undefined) checkRoutedExperts(sample.routedExperts, index);
-}
-
-function checkRow(sample: Sample, index: number, name: "targets" | NumberRowName, length: number): void {
-  const row: unknown = sample[name];
-  if (isRow(row) && row.length === length) return;
-  const problem = isRow(row)
-    ? `expected ${length} values, as many as tokens, got ${row.length}`
-    : `expected an array, got ${describe(row)}`;
-  throw new InputError(`samples[${index}].${name}`, problem, { sample: index });
-}
-
 export function checkTokens(path: () => string, row: unknown, at: { sample?: number }): void {
   if (!isRow(row)) throw new InputError(path(), `expected an array of tokens, got ${describe(row)}`, at);
   if (row.length === 0) throw new InputError(path(), "expected at least one token, got none", at);
-}
-
-function checkRoutedExperts({ data, shape }: RoutedExperts, sample: number): void {
-  const path = `samples[${sample}].routedExperts`;
-  if (!(data instanceof Uint16Array)) {
-    throw new InputError(`${path}.data`, `expected a Uint16Array, got ${describe(data)}`, { sample });
-  }
-  if (!Array.isArray(shape) || shape.length !== 3 || !shape.every((n) => Number.isSafeInteger(n) && n > 0)) {
-    throw new InputError(`${path}.shape`, `expected [tokens, layers, k], got ${describe(shape)}`, {
-      sample,
-    });
-  }
-  const expected = shape.reduce((product, n) => product * n, 1);
-  if (data.length !== expected) {
-    const problem = `expected ${expected} values for shape [${shape.join(", ")}], got ${data.length}`;
-    throw new InputError(`${path}.data`, problem, { sample });
-  }
 }

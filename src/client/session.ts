@@ -5,7 +5,7 @@ import { type CallOptions, runCall } from "./call.ts";
 import type { SessionContext } from "./core.ts";
 import type { GradientsLike } from "./gradients.ts";
 import type { Logprobs } from "./logprobs.ts";
-import { type LossConfig, planLoss } from "./loss.ts";
+import type { LossConfig } from "./loss.ts";
 import { type OperationOptions, runOperation } from "./operation.ts";
 import { SessionOrder } from "./order.ts";
 import { customPass, lossPass, samplePass, smallPass } from "./passes.ts";
@@ -38,7 +38,7 @@ import {
   stopSession,
   updateSession,
 } from "./session-info.ts";
-import type { OperationKind, Submission } from "./submission.ts";
+import type { Asked, OperationKind } from "./submission.ts";
 import type { Operation } from "./submit.ts";
 
 export interface ForwardOptions extends OperationOptions {
@@ -108,9 +108,7 @@ export class Session implements AsyncDisposable {
   ): Promise<LossResult & { outputs: { logprobs: Float32Array }[] | undefined; operation: Operation }> {
     const outputs = options.returnOutputs ?? false;
     const flags = { forwardOnly: false, logprobs: outputs ? "rows" : undefined } as const;
-    const pass = this.#change("forward-backward", () =>
-      lossPass(samples, planLoss(loss), flags, this.#context.core.wireFormat),
-    );
+    const pass = lossPass(samples, loss, flags, this.#context.core.wireFormat);
     const done = await runOperation(this.#context, pass, options, lossResult, ["returnOutputs"]);
     const rows = await done.logprobs?.rows();
     return {
@@ -131,9 +129,7 @@ export class Session implements AsyncDisposable {
     gradients: GradientsLike,
     options: OperationOptions = {},
   ): Promise<Operations> {
-    const pass = this.#change("custom-forward-backward", () =>
-      customPass(samples, gradients, this.#context.core.wireFormat),
-    );
+    const pass = customPass(samples, gradients, this.#context.core.wireFormat);
     const { operation, operations } = await runOperation(this.#context, pass, options, () => undefined);
     return { operation, operations };
   }
@@ -148,17 +144,18 @@ export class Session implements AsyncDisposable {
   async prepareSamples(samples: readonly Sample[], options: CallOptions = {}): Promise<PreparedSamples> {
     const { core } = this.#context;
     return runCall("session.prepareSamples", options, core.timeoutMs, (call) =>
-      call.until(prepare(core, samples)),
+      call.until(prepare(core, samples, call.signal)),
     );
   }
 
-  /** As `withPrepared`. */
+  /** For what makes several passes over the same samples: see `withPrepared`. */
   static withPrepared<T>(
     session: Session,
     samples: SamplesLike,
+    signal: AbortSignal | undefined,
     work: (prepared: PreparedSamples) => Promise<T>,
   ): Promise<T> {
-    return withPrepared(session.#context.core, samples, work);
+    return withPrepared(session.#context.core, samples, signal, work);
   }
 
   /** Applies the accumulated gradients. `step` counts the session's steps. Does not publish weights for sampling. */
@@ -166,9 +163,7 @@ export class Session implements AsyncDisposable {
     optimizer: OptimizerOptions = {},
     options: OperationOptions = {},
   ): Promise<{ step: number; operation: Operation }> {
-    const pass = this.#change("optim-step", () =>
-      smallPass("optim-step", "changes", optimStepFields(optimizer)),
-    );
+    const pass = smallPass("optim-step", "changes", () => optimStepFields(optimizer));
     return this.#one(pass, options, (output) => ({ step: output.at("step").integer() }));
   }
 
@@ -177,9 +172,7 @@ export class Session implements AsyncDisposable {
     sync: WeightsSyncOptions = {},
     options: OperationOptions = {},
   ): Promise<{ weightsVersion: number; operation: Operation }> {
-    const pass = this.#change("weights-sync", () =>
-      smallPass("weights-sync", "changes", weightsSyncFields(sync)),
-    );
+    const pass = smallPass("weights-sync", "changes", () => weightsSyncFields(sync));
     return this.#one(pass, options, (output) => ({
       weightsVersion: output.at("weights_version").integer(),
     }));
@@ -191,7 +184,7 @@ export class Session implements AsyncDisposable {
     sampling: SamplingOptions = {},
     options: OperationOptions = {},
   ): Promise<{ results: SampleResult[]; operation: Operation }> {
-    const pass = samplePass(prompts, samplingFields(sampling));
+    const pass = samplePass(prompts, () => samplingFields(sampling));
     return this.#one(pass, options, (output) => ({ results: sampleResults(output, prompts.length) }));
   }
 
@@ -214,9 +207,12 @@ export class Session implements AsyncDisposable {
    * that was called behind it if it fails. `work` must use the session that it is given.
    */
   async together<T>(work: (session: Session) => Promise<T>, options: CallOptions = {}): Promise<T> {
-    const { order } = this.#context;
-    return runCall("session.together", options, Infinity, (call) =>
-      order.run("changes", call, () => work(new Session({ ...this.#context, order: new SessionOrder() }))),
+    const name = "session.together";
+    return this.#context.order.run("changes", name, (turn) =>
+      runCall(name, options, Infinity, async (call) => {
+        await turn.come(call);
+        return work(new Session({ ...this.#context, order: new SessionOrder() }));
+      }),
     );
   }
 
@@ -246,23 +242,13 @@ export class Session implements AsyncDisposable {
     await this.stop({ wait: true });
   }
 
-  /** The body of a change. Where its arguments are wrong, nothing goes out that was called in the belief that they were not. */
-  #change(kind: OperationKind, make: () => Submission): Submission {
-    try {
-      return make();
-    } catch (error) {
-      this.#context.order.fail(kind, error as Error);
-      throw error;
-    }
-  }
-
   async #score(
     samples: SamplesLike,
     logprobs: "rows" | "packed",
     options: ForwardOptions,
   ): Promise<LossResult & { logprobs: Logprobs } & Operations> {
-    const plan = planLoss(options.loss ?? { type: "cross_entropy" });
-    const pass = lossPass(samples, plan, { forwardOnly: true, logprobs }, this.#context.core.wireFormat);
+    const { loss = { type: "cross_entropy" } } = options;
+    const pass = lossPass(samples, loss, { forwardOnly: true, logprobs }, this.#context.core.wireFormat);
     const { parts, ...done } = await runOperation(this.#context, pass, options, lossResult, ["loss"]);
     return {
       loss: parts.reduce((sum, { loss }) => sum + loss, 0),
@@ -273,12 +259,12 @@ export class Session implements AsyncDisposable {
   }
 
   async #one<T extends object>(
-    submission: Submission,
+    asked: Asked,
     options: OperationOptions,
     read: (output: Answer) => T,
     names?: readonly string[],
   ): Promise<T & { operation: Operation }> {
-    const { parts, operation } = await runOperation(this.#context, submission, options, read, names);
+    const { parts, operation } = await runOperation(this.#context, asked, options, read, names);
     return { ...parts[0]!, operation };
   }
 

@@ -1,6 +1,6 @@
 // The body of an operation: its members, encoded once, sent whole or in the parts that travel apart.
 
-import { type Body, bytesOf, type Items, itemsBetween, join, json } from "./body.ts";
+import { type Body, type Items, itemBytes, itemsBetween, join, json } from "./body.ts";
 import type { Call } from "./call.ts";
 import type { Range } from "./chunks.ts";
 import type { EncodedSamples } from "./encoded-samples.ts";
@@ -23,14 +23,30 @@ interface List {
   readonly name: string;
   /** Numbers in it, about; for an estimate of its size. */
   readonly values: number;
-  write(writer: ItemWriter, index: number, format: WireFormat): Promise<void>;
+  write(writer: ItemWriter, index: number, format: WireFormat): void;
   /** All its items, where their text is kept for other passes; `longest` cuts every array of values. */
   kept?(format: WireFormat, longest: number): Promise<Items> | undefined;
 }
 
-export interface Submission {
+/** What an operation is, whatever its arguments are. */
+interface Outline {
   readonly kind: OperationKind;
   readonly effect: Effect;
+  /** Items of every list. */
+  readonly count: number;
+}
+
+/** An operation that was called. */
+export interface Asked extends Outline {
+  /**
+   * What is to be sent; nothing is written yet.
+   *
+   * @throws {InputError} where an argument is wrong.
+   */
+  check(signal: AbortSignal): Promise<Submission>;
+}
+
+export interface Submission extends Outline {
   /** The formats to try, best first. */
   readonly formats: readonly WireFormat[];
   /** Small members of the body; undefined where there is no body at all. */
@@ -40,14 +56,12 @@ export interface Submission {
   readonly lists: readonly List[];
   /** What the lists are made of, where it is samples. */
   readonly samples?: EncodedSamples | undefined;
-  /** Items of every list. */
-  readonly count: number;
   /** Whether runs of items may go out as operations of their own. */
   readonly divisible: boolean;
   /** Whether nothing that changes the session may go out before the result is there. */
   readonly holdsTurn: boolean;
-  /** Where the log-probabilities go, where the result has some. Called once, before anything is sent. */
-  readonly logprobs?: ((call: Call) => Promise<Logprobs>) | undefined;
+  /** Makes room for the log-probabilities, where the result has some. */
+  readonly logprobs?: (() => Logprobs) | undefined;
 }
 
 /** A submission's lists over some of its items, in one format. */
@@ -113,8 +127,8 @@ export function shortenedBody(encoded: Encoded, range: Range, payloadId: string)
 }
 
 /** Size of the whole body, without its small members. @unit bytes */
-export function sizeOf({ lists }: Encoded, { from, to }: Range): number {
-  return lists.reduce((sum, items) => sum + bytesOf(items, from, to), 0);
+export function encodedBytes({ lists }: Encoded, { from, to }: Range): number {
+  return lists.reduce((sum, items) => sum + itemBytes(items, from, to), 0);
 }
 
 function compose(small: object, { submission, lists }: Encoded, { from, to }: Range): Body {

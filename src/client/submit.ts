@@ -12,17 +12,18 @@ import type { Call } from "./call.ts";
 import { halves, planChunks, type Range } from "./chunks.ts";
 import type { SessionContext } from "./core.ts";
 import { ClientError } from "./errors.ts";
-import { moreTelling, type Refusal, type WireFormat } from "./formats.ts";
+import { moreTelling, type Refusal } from "./format-choice.ts";
+import type { WireFormat } from "./formats.ts";
 import type { Logprobs, LogprobsPart } from "./logprobs.ts";
 import { INLINE_BYTES, SHORTENED_VALUES } from "./payloads.ts";
 import {
   type Encoded,
   encode,
+  encodedBytes,
   estimate,
   type OperationKind,
   type Submission,
   shortenedBody,
-  sizeOf,
   uploadedBody,
   wholeBody,
 } from "./submission.ts";
@@ -39,6 +40,7 @@ export interface Operation {
 export interface Accepted {
   readonly operation: Operation;
   readonly range: Range;
+  readonly format: WireFormat;
   /** The answer to its submission, which may hold its result already. */
   readonly answer: Answer;
   /** Where the log-probabilities go that its answers may bring. */
@@ -53,11 +55,12 @@ export interface Taker {
   take(accepted: Accepted): void;
 }
 
-/** Sends a range of the submission's items. */
+/** Sends a range of the submission's items, in the first of the formats that the service takes. */
 export async function submit(
   context: SessionContext,
   submission: Submission,
   range: Range,
+  formats: readonly WireFormat[],
   key: string,
   call: Call,
   taker: Taker,
@@ -74,13 +77,13 @@ export async function submit(
   const share = await core.budget.take(estimate(submission, range), call);
   try {
     let refusal: Refusal | undefined;
-    for (const format of submission.formats) {
+    for (const format of formats) {
       const encoded = await encode(submission, format, range, call);
-      share.resize(sizeOf(encoded, range));
+      share.resize(encodedBytes(encoded, range));
       try {
         await sendAll(context, encoded, format, key, call, noting);
         encoded.release();
-        if (submission.formats.length > 1) core.wireFormat.remember(format);
+        if (formats.length > 1) core.wireFormat.remember(format);
         return;
       } catch (error) {
         if (!isRefusal(error) || taken) throw error;
@@ -129,7 +132,7 @@ async function sendAll(
       const answer = await context.core.sender.send({ ...request, body, idempotencyKey, logprobs }, call);
       const operation = { id: answer.at("id").string(), kind: submission.kind, idempotencyKey };
       call.operationId = operation.id;
-      taker.take({ operation, range, answer, logprobs });
+      taker.take({ operation, range, format, answer, logprobs });
     } catch (error) {
       if (error instanceof ClientError) error.idempotencyKey = call.idempotencyKey;
       const smaller = submission.divisible ? halves(range) : undefined;
@@ -144,7 +147,7 @@ function plan({ core, channel }: SessionContext, encoded: Encoded, range: Range)
   const { maxSamples, maxBytes } = core.chunks;
   const uploads = core.payloads !== "inline" && !channel.missing;
   return planChunks(range, { maxSamples, maxBytes: uploads ? Infinity : maxBytes }, (part) =>
-    sizeOf(encoded, part),
+    encodedBytes(encoded, part),
   );
 }
 

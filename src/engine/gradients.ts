@@ -1,5 +1,4 @@
 // The gradients of one run: a single buffer, and a view of it per sample.
-import { constants } from "node:buffer";
 import { describe, InputError } from "../errors.ts";
 import type { Dtype } from "./binding.ts";
 
@@ -58,12 +57,6 @@ export class Gradients<D extends Dtype = Dtype> {
     for (let i = 0; i < this.rows; i++) yield this.row(i);
   }
 }
-
-/** Memory that is not zeroed, where Node can give it. */
-export const newBuffer = (bytes: number): ArrayBuffer =>
-  bytes <= constants.MAX_LENGTH
-    ? (Buffer.allocUnsafeSlow(bytes).buffer as ArrayBuffer)
-    : new ArrayBuffer(bytes);
 
 /**
  * Takes the memory of gradients that are no longer needed, for rows with the given offsets. Whoever holds the old ones

@@ -1,10 +1,11 @@
 // Hands tasks to the addon and settles what comes of them: done, stopped, disposed of, or failed.
+import { newMemory } from "../blocks.ts";
 import { AbortError } from "../errors.ts";
 import type { Graph, Program } from "../loss/graph.ts";
 import type { BatchContents } from "./batch.ts";
 import type { Dtype, ExecutorName, NativeEngine, NativeResult } from "./binding.ts";
 import { DisposedError, typedError } from "./errors.ts";
-import { bytesOf, newBuffer } from "./gradients.ts";
+import { bytesOf } from "./gradients.ts";
 import { sizeOf } from "./layout.ts";
 import type { Floats } from "./pack.ts";
 import { compiledOf } from "./program.ts";
@@ -57,7 +58,7 @@ export class Runner {
     if (signal?.aborted) throw stoppedBy(signal);
     const { layout, precision } = contents;
     // Not zeroed: the addon writes every byte of it.
-    const output = task.memory ?? newBuffer(layout.rowOffsets.at(-1)! * bytesOf(dtype));
+    const output = task.memory ?? newMemory(layout.rowOffsets.at(-1)! * bytesOf(dtype));
     const outputs = program.outputs.map(
       ({ node }) => new Float64Array(sizeOf(layout, program.nodes[node]!.axis)),
     );

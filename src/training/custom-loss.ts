@@ -110,7 +110,9 @@ export async function computeCustomForwardBackward<
     async (inTurn) => {
       checkNames("options", options, OPTIONS);
       checkEngine(options.engine, options.dtype);
-      return Session.withPrepared(inTurn, samples, (prepared) => step(inTurn, prepared, loss, options));
+      return Session.withPrepared(inTurn, samples, options.signal, (prepared) =>
+        step(inTurn, prepared, loss, options),
+      );
     },
     { signal: options.signal },
   );
@@ -124,8 +126,9 @@ async function step<I extends LossInputs, P extends LossParams, M extends string
 ): Promise<CustomForwardBackwardResult<M, D>> {
   const { engine, inputs, params, groups, dtype = "float32" as D, ...rest } = options;
   const { nonFinite, clampLogprobs, into, ...call } = rest;
-  const layout = await PreparedSamples.encodedOf(prepared).layout();
-  const weights = prepared.samples.map((sample) => sample.weights);
+  const encoded = PreparedSamples.encodedOf(prepared);
+  const { weights } = encoded.checked;
+  const layout = await encoded.layout();
   const unscored = await createBatchOfRows(layout, { weights, groups, inputs, clampLogprobs, loss });
   checkBatch(loss, unscored, params);
   const { logprobs } = await session.forwardPacked(prepared, call);

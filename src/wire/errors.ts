@@ -1,5 +1,23 @@
 // Errors of the wire, and how native faults become them.
-import { AbortError, TokengradError } from "../errors.ts";
+import { AbortError, describe, InputError, TokengradError } from "../errors.ts";
+
+/** Where a row stands, for error messages. */
+export interface Place {
+  /** As in `samples[*].weights`, where the star stands for the sample. */
+  readonly path: string;
+  readonly sample: number;
+}
+
+/** The error for a value that is not what was expected. */
+export function wrongValue(
+  { path, sample }: Place,
+  position: number,
+  expected: string,
+  value: unknown,
+): InputError {
+  const problem = `expected ${expected}, got ${describe(value)}`;
+  return new InputError(path.replace("*", String(sample)), problem, { sample, position });
+}
 
 /** A result is not what was expected: no JSON, cut off, too large, or with wrong or missing rows. */
 export class ResultError extends TokengradError {

@@ -6,7 +6,7 @@ import type { NativeWritten } from "./binding.ts";
 const SHORT = 64;
 
 /** Bytes of a text as UTF-8. */
-export function bytesOf(text: string): number {
+export function utf8Length(text: string): number {
   if (text.length > SHORT) return Buffer.byteLength(text);
   for (let i = 0; i < text.length; i++) {
     if (text.charCodeAt(i) > 0x7f) return Buffer.byteLength(text);

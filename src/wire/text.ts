@@ -3,11 +3,9 @@ import { blocks as pool } from "../blocks.ts";
 import { AbortError, InputError } from "../errors.ts";
 import { Pace, PIECE } from "../pace.ts";
 import { type NativeWritten, nativeWire } from "./binding.ts";
+import { RowColumns, type TextRow } from "./columns.ts";
 import { type NativeFault, stoppedBy } from "./errors.ts";
-import { bytesOf, Marks, sum } from "./marks.ts";
-import { RowColumns, type TextRow } from "./rows.ts";
-
-export type { TextRow } from "./rows.ts";
+import { Marks, sum, utf8Length } from "./marks.ts";
 
 /** A text as it is sent. */
 export interface WrittenText {
@@ -21,23 +19,26 @@ export interface WrittenText {
 }
 
 /** Bytes that are written where the call is made: some hundred microseconds' worth. */
-const INLINE_BYTES = 768 * 1024;
+const WRITTEN_HERE_BYTES = 768 * 1024;
 /** Rows, values of rows, and bytes of texts that are handed over at once: some millisecond's worth. */
 const GROUP_ROWS = 512;
 const GROUP_VALUES = 512 * 1024;
 const GROUP_TEXT = 1024 * 1024;
 
-/** Rows that are being written. */
+/** Rows that are handed over at once. */
 interface Group {
-  readonly id: number;
   readonly rows: RowColumns;
-  readonly written: Promise<NativeWritten>;
+  /** The text behind the last row. */
+  readonly end: string;
+  /** Once they are handed over. */
+  id?: number;
+  written?: Promise<NativeWritten>;
 }
 
 /**
  * A text under construction: `text` and `row` append to it, `mark` notes how far it is, `write` gives it. Threads write
- * the first rows while the next ones are appended; rows must not change until the text is there. Values are written as the
- * shortest decimals that read back to the same float32 or bfloat16.
+ * the first rows while the next ones are appended, if the writer waits for `settled` between them; rows must not change
+ * until the text is there. Values are written as the shortest decimals that read back to the same float32 or bfloat16.
  */
 export class TextBuilder {
   readonly #wire = nativeWire();
@@ -46,7 +47,9 @@ export class TextBuilder {
   readonly #blocks: ArrayBuffer[] = [];
   readonly #marks = new Marks();
   readonly #pace = new Pace();
-  /** What is not handed over: rows, and the text behind the last one. */
+  /** Groups that are handed over, the first ones. */
+  #handedOver = 0;
+  /** What is in no group yet: rows, and the text behind the last one. */
   #rows = new RowColumns();
   #tail = "";
   #tailBytes = 0;
@@ -61,22 +64,31 @@ export class TextBuilder {
   /** Appends text as it is. */
   text(text: string): void {
     this.#tail += text;
-    this.#tailBytes += bytesOf(text);
+    this.#tailBytes += utf8Length(text);
   }
 
-  /** Appends a row as a JSON array. The next part may be appended when a promise that it gives has settled. */
-  row(row: TextRow): Promise<void> | undefined {
+  /** Appends a row as a JSON array. */
+  row(row: TextRow): void {
     const rows = this.#rows;
     rows.add(this.#tail, row);
     this.#tail = "";
     this.#tailBytes = 0;
     const full = rows.size >= GROUP_ROWS || rows.values >= GROUP_VALUES || rows.textBytes >= GROUP_TEXT;
-    return full ? this.#handOver("") : undefined;
+    if (full) this.#close();
   }
 
   /** Notes the place that the text has reached, for `WrittenText.marks`. */
   mark(): void {
     this.#marks.add(this.#groups.length, this.#rows.size, this.#tailBytes);
+  }
+
+  /**
+   * What to wait for before more is appended, where enough has come together to be handed to the threads.
+   *
+   * @throws {InputError} naming sample and position of a value of the wrong type.
+   */
+  settled(): Promise<void> | undefined {
+    return this.#handedOver < this.#groups.length ? this.#handOver() : undefined;
   }
 
   /**
@@ -87,77 +99,103 @@ export class TextBuilder {
    */
   async write(): Promise<WrittenText> {
     try {
-      await this.#handOver(this.#tail);
+      this.#close();
+      await this.#handOver();
       const groups = await this.#written();
       const lengths = groups.flatMap((group) => group.lengths);
       const blocks = this.#blocks;
       const chunks = blocks.map((block, i) => Buffer.from(block, 0, lengths[i]!));
+      const marks = await this.#marks.places(groups);
+      this.#signal?.removeEventListener("abort", this.#stop);
       return {
         chunks: chunks.filter(({ length }) => length > 0),
         bytes: sum(lengths),
-        marks: await this.#marks.places(groups),
+        marks,
         release: () => pool.give(blocks.splice(0)),
       };
     } catch (error) {
       throw await this.cancel(error);
-    } finally {
-      this.#signal?.removeEventListener("abort", this.#stop);
     }
   }
 
-  /** Gives the text up, for an error behind what was appended. Settles with the first error of the text, or that one. */
+  /**
+   * Gives the text up, for an error behind what was appended. Settles with the first error of the text, or that one, when
+   * nothing is being written any more.
+   */
   async cancel(error: unknown): Promise<unknown> {
-    const first = this.#written().then(
-      () => error,
-      // Others than these come of the end itself.
-      (earlier) => (earlier instanceof InputError || earlier instanceof AbortError ? earlier : error),
-    );
+    let first = error;
+    // Others than these come of the end itself.
+    const note = (earlier: unknown) => {
+      if (earlier instanceof InputError || earlier instanceof AbortError) first = earlier;
+    };
+    this.#close();
+    await this.#handOver().catch(note);
+    await this.#written().catch(note);
     this.#stop();
-    await first;
     this.#signal?.removeEventListener("abort", this.#stop);
     pool.give(this.#blocks.splice(0));
     return first;
   }
 
   readonly #stop = () => {
-    for (const { id } of this.#groups) this.#wire.cancel(id);
+    for (const { id } of this.#groups) if (id !== undefined) this.#wire.cancel(id);
   };
 
-  /** Hands the rows over, with the blocks to write them to. */
-  async #handOver(end: string): Promise<void> {
-    const rows = this.#rows;
+  /** Makes a group of what is in none yet. */
+  #close(): void {
+    this.#groups.push({ rows: this.#rows, end: this.#tail });
     this.#rows = new RowColumns();
-    // Behind a fault nothing need be written.
-    if (this.#failed || this.#signal?.aborted) return;
-    const { id, sizes } = this.#wire.plan(rows.close(end));
+    this.#tail = "";
+    this.#tailBytes = 0;
+  }
+
+  async #handOver(): Promise<void> {
+    while (this.#handedOver < this.#groups.length) {
+      const group = this.#groups[this.#handedOver++]!;
+      // Behind a fault nothing need be written.
+      if (this.#failed || this.#signal?.aborted) return;
+      try {
+        await this.#begin(group);
+      } catch (error) {
+        this.#failed = true;
+        throw error;
+      }
+    }
+  }
+
+  /** Gives a group's rows to the threads, with the blocks to write them to. */
+  async #begin(group: Group): Promise<void> {
+    const fault = await group.rows.settle();
+    const { id, sizes } = this.#wire.plan(group.rows.close(group.end));
+    group.id = id;
     const blocks: ArrayBuffer[] = [];
     // New memory takes its time.
     for (const size of sizes) {
       blocks.push(pool.take(size));
       if (this.#pace.due(PIECE)) await this.#pace.rest();
     }
+    if (this.#signal?.aborted) return;
     this.#blocks.push(...blocks);
-    const small = this.#groups.length === 0 && sum(sizes) <= INLINE_BYTES;
-    const written = small ? inPromise(() => this.#wire.writeNow(id, blocks)) : this.#wire.write(id, blocks);
+    const small = group === this.#groups[0] && sum(sizes) <= WRITTEN_HERE_BYTES;
+    const write = small ? async () => this.#wire.writeNow(id, blocks) : () => this.#wire.write(id, blocks);
+    group.written = write();
     // Which fault is the first can be told when all have settled.
-    written.catch(() => {
+    group.written.catch(() => {
       this.#failed = true;
     });
-    this.#groups.push({ id, rows, written });
+    if (fault !== undefined) throw fault;
   }
 
-  /** The groups, once nothing is being written any more. */
+  /** What the groups have become, once nothing is being written any more. */
   async #written(): Promise<NativeWritten[]> {
     const settled = await Promise.allSettled(this.#groups.map(({ written }) => written));
     if (this.#signal?.aborted) throw stoppedBy("body", this.#signal);
     return settled.map((result, i) => {
-      if (result.status === "fulfilled") return result.value;
+      // None is left out but behind a fault.
+      if (result.status === "fulfilled") return result.value!;
       const fault = result.reason as NativeFault;
       if (fault.code !== "ERR_VALUE") throw fault;
       throw this.#groups[i]!.rows.refusal(fault.row!, fault.position!);
     });
   }
 }
-
-/** What `work` gives or throws. */
-const inPromise = async <T>(work: () => T): Promise<T> => work();

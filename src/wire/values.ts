@@ -1,11 +1,9 @@
 // Rows as callers hold them, as arrays that can be written natively. What is no typed array is copied, once.
+import { newMemory } from "../blocks.ts";
 import { Pace, PIECE } from "../pace.ts";
-import { type Place, wrongValue } from "./rows.ts";
+import { type Place, wrongValue } from "./errors.ts";
 
 const LARGEST_INT64 = 2n ** 63n - 1n;
-
-/** Memory that will be written whole: clearing that of a long row takes a turn too long. */
-const memory = (bytes: number) => Buffer.allocUnsafeSlow(bytes).buffer as ArrayBuffer;
 
 /** Calls `copy` for pieces of a row, until it gives false. */
 async function inPieces(length: number, copy: (begin: number, end: number) => boolean): Promise<boolean> {
@@ -32,7 +30,7 @@ export const isNumbers = (row: ArrayLike<unknown>): row is Float32Array | Float6
  */
 export async function idValues(row: ArrayLike<unknown>, place: Place): Promise<Int32Array | BigInt64Array> {
   if (isIds(row)) return row;
-  const small = new Int32Array(memory(4 * row.length));
+  const small = new Int32Array(newMemory(4 * row.length));
   const fits = await inPieces(row.length, (begin, end) => {
     for (let i = begin; i < end; i++) {
       const id = row[i];
@@ -42,7 +40,7 @@ export async function idValues(row: ArrayLike<unknown>, place: Place): Promise<I
     return true;
   });
   if (fits) return small;
-  const large = new BigInt64Array(memory(8 * row.length));
+  const large = new BigInt64Array(newMemory(8 * row.length));
   await inPieces(row.length, (begin, end) => {
     for (let i = begin; i < end; i++) large[i] = exactId(row[i], place, i);
     return true;
@@ -72,7 +70,7 @@ export async function numberValues(
   place: Place,
 ): Promise<Float32Array | Float64Array> {
   if (isNumbers(row)) return row;
-  const values = new Float64Array(memory(8 * row.length));
+  const values = new Float64Array(newMemory(8 * row.length));
   await inPieces(row.length, (begin, end) => {
     for (let i = begin; i < end; i++) {
       const value = row[i];

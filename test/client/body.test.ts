@@ -1,7 +1,7 @@
 // Large bodies: made without holding the event loop, cut anywhere, and sent whole.
 
 import { expect, test } from "vitest";
-import { bytesOf, itemsBetween, join, json } from "../../src/client/body.ts";
+import { itemBytes, itemsBetween, join, json } from "../../src/client/body.ts";
 import { writeItems } from "../../src/client/items.ts";
 import { lateness, seededRandom } from "../helpers.ts";
 import { completed, scriptedSession } from "./server.ts";
@@ -37,10 +37,10 @@ test("any run of items is a body of views, whatever their lengths", async () => 
   const from = 3;
   const items = await writeItems(
     { from, to: from + lengths.length },
-    async (writer, index) => {
+    (writer, index) => {
       const row = Int32Array.from({ length: lengths[index - from]! }, (_, i) => i);
       writer.text(`{${json("é")}:`);
-      await writer.tokens(row, { path: "row", sample: index }, "as numbers");
+      writer.tokens(row, { path: "row", sample: index }, "as numbers");
       writer.text("}");
     },
     signal,
@@ -50,7 +50,7 @@ test("any run of items is a body of views, whatever their lengths", async () => 
       const body = join(["[", itemsBetween(items, from + first, from + last), "]"]);
       const text = Buffer.concat(body.chunks).toString();
       expect(body.bytes).toBe(text.length);
-      expect(bytesOf(items, from + first, from + last)).toBe(text.length - 2);
+      expect(itemBytes(items, from + first, from + last)).toBe(text.length - 2);
       const parsed = JSON.parse(text) as { é: number[] }[];
       expect(parsed.map(({ é }) => é.length)).toEqual(lengths.slice(first, last));
       for (const { é } of parsed) expect(é.every((value, i) => value === i)).toBe(true);

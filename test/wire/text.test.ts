@@ -2,7 +2,8 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { BlockPool } from "../../src/blocks.ts";
 import { AbortError, InputError } from "../../src/errors.ts";
-import { TextBuilder, type TextRow, type WrittenText } from "../../src/wire/text.ts";
+import type { TextRow } from "../../src/wire/columns.ts";
+import { TextBuilder, type WrittenText } from "../../src/wire/text.ts";
 import { lateness } from "../helpers.ts";
 import { joined, viewsOf } from "./helpers.ts";
 
@@ -16,7 +17,8 @@ async function write(
   const text = new TextBuilder(signal);
   for (const [index, row] of rows.entries()) {
     text.text(index === 0 ? "[" : ",");
-    await text.row({ ...row, ...at });
+    text.row({ ...row, ...at });
+    await text.settled();
   }
   text.text("]");
   return text.write();
@@ -29,18 +31,18 @@ describe("a text", () => {
   it("holds rows of every kind between its texts", async () => {
     const text = new TextBuilder();
     text.text('{"é":');
-    await text.row({ values: Float32Array.of(0.1, -0, 1e-3), rule: "number", ...at });
+    text.row({ values: Float32Array.of(0.1, -0, 1e-3), rule: "number", ...at });
     text.text(',"b":');
     text.text("");
-    await text.row({ values: Float64Array.of(0.1, 1), rule: "weight", ...at });
+    text.row({ values: Float64Array.of(0.1, 1), rule: "weight", ...at });
     text.text(',"c":');
-    await text.row({ values: Uint16Array.of(0x3dcd, 0), rule: "number", ...at });
+    text.row({ values: Uint16Array.of(0x3dcd, 0), rule: "number", ...at });
     text.text(',"d":');
-    await text.row({ values: Int32Array.of(0, 2147483647), rule: "id", ...at });
+    text.row({ values: Int32Array.of(0, 2147483647), rule: "id", ...at });
     text.text(',"e":');
-    await text.row({ values: BigInt64Array.of(1n, 2n ** 53n, 2n ** 63n - 1n), rule: "quotedId", ...at });
+    text.row({ values: BigInt64Array.of(1n, 2n ** 53n, 2n ** 63n - 1n), rule: "quotedId", ...at });
     text.text(',"f":');
-    await text.row({ values: new Float32Array(0), rule: "number", ...at });
+    text.row({ values: new Float32Array(0), rule: "number", ...at });
     text.text("}");
     const written = await text.write();
     const expected =
@@ -92,7 +94,10 @@ it("of many rows keeps their order, and names the right one", async () => {
   rows[2500]!.values[0] = -1;
   rows[2900]!.values[0] = -1;
   const text = new TextBuilder();
-  for (const [sample, row] of rows.entries()) await text.row({ ...row, path: "rows[*]", sample });
+  for (const [sample, row] of rows.entries()) {
+    text.row({ ...row, path: "rows[*]", sample });
+    await text.settled();
+  }
   await expect(text.write()).rejects.toMatchObject({ path: "rows[2500]", sample: 2500, position: 0 });
 });
 
@@ -103,14 +108,14 @@ describe("marks", () => {
     text.text('{"é":');
     text.mark();
     text.mark();
-    await text.row({ values: Int32Array.of(1, 2), rule: "id", ...at });
+    text.row({ values: Int32Array.of(1, 2), rule: "id", ...at });
     text.mark();
     text.text("€");
     text.text("😀");
     text.mark();
     text.text("-é");
     text.mark();
-    await text.row({ values: new Int32Array(0), rule: "id", ...at });
+    text.row({ values: new Int32Array(0), rule: "id", ...at });
     text.text("}");
     text.mark();
     const written = await text.write();
@@ -147,11 +152,12 @@ describe("marks", () => {
       text.text(i === 0 ? "" : ",");
       text.mark();
       text.text('{"ids":');
-      await text.row({ values: ids, rule: "id", ...at });
+      text.row({ values: ids, rule: "id", ...at });
       text.text(',"weights":');
-      await text.row({ values: weights, rule: "weight", ...at });
+      text.row({ values: weights, rule: "weight", ...at });
       text.text(',"gradients":');
-      await text.row({ values: gradients, rule: "number", ...at });
+      text.row({ values: gradients, rule: "number", ...at });
+      await text.settled();
       text.text("}");
       text.mark();
     }
@@ -185,7 +191,7 @@ it("of long texts is handed over before they make a string too long", { timeout:
   const long = "x".repeat(8 * 1024 * 1024);
   for (let sample = 0; sample < 70; sample++) {
     text.text(long);
-    await text.row({ values: Int32Array.of(1), rule: "id", ...at });
+    text.row({ values: Int32Array.of(1), rule: "id", ...at });
   }
   expect((await text.write()).bytes).toBe(70 * (long.length + 3));
 });
@@ -262,8 +268,11 @@ describe("a fault", () => {
   it("in an early one of many groups ends the text, and nothing else", async () => {
     const values = new Float32Array(64);
     const bad = new TextBuilder();
-    await bad.row({ values: Float32Array.of(Number.NaN), rule: "number", ...at });
-    for (let sample = 0; sample < 200_000; sample++) await bad.row({ values, rule: "number", ...at });
+    bad.row({ values: Float32Array.of(Number.NaN), rule: "number", ...at });
+    for (let sample = 0; sample < 200_000; sample++) {
+      bad.row({ values, rule: "number", ...at });
+      await bad.settled();
+    }
     // A rejection that nobody looks at yet would end the process.
     await expect(bad.write()).rejects.toMatchObject({ position: 0 });
   });
@@ -272,9 +281,10 @@ describe("a fault", () => {
     const text = new TextBuilder();
     // The last piece's block is as large as those of the next texts.
     const values = new Float32Array(200 * 17_474 + 3000).fill(0.5);
-    await text.row({ values, rule: "number", ...at });
-    // What no caller can do: the native side refuses the second group while the first is being written.
-    await text.row({ values: Int32Array.of(1), rule: "number", ...at });
+    text.row({ values, rule: "number", ...at });
+    await text.settled();
+    // What no caller does: the native side refuses the second group while the first is being written.
+    text.row({ values, rule: "number", runs: Uint32Array.of(5, values.length), ...at });
     await expect(text.write()).rejects.toMatchObject({ code: "ERR_REQUEST" });
     const next = await Promise.all(
       Array.from({ length: 50 }, () =>

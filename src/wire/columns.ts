@@ -1,19 +1,17 @@
-// Rows of a text, and the errors that name their values.
-import { describe, InputError } from "../errors.ts";
+// Rows of a text, kept in columns until they are written.
+import { InputError } from "../errors.ts";
 import { type NativeRows, type RowValues, RULES } from "./binding.ts";
-import { bytesOf } from "./marks.ts";
-
-/** Where a row stands, for error messages. */
-export interface Place {
-  /** As in `samples[*].weights`, where the star stands for the sample. */
-  readonly path: string;
-  readonly sample: number;
-}
+import { type Place, wrongValue } from "./errors.ts";
+import { utf8Length } from "./marks.ts";
+import { idValues, isIds, isNumbers, numberValues } from "./values.ts";
 
 /** A row, and where it stands. */
 export interface TextRow extends Place {
-  /** The values of all positions, or if there is a `length` those of the runs one after the other. */
-  readonly values: RowValues;
+  /**
+   * The values of all positions, or if there is a `length` those of the runs one after the other. Typed arrays that the
+   * addon knows are read in place, others are copied.
+   */
+  readonly values: ArrayLike<unknown>;
   /**
    * `number`: finite float32, or bfloat16 as bits in a `Uint16Array`. `weight`: 0, or a float32 above 0. `id`: a whole
    * number of at least 0; `quotedId` puts those above 2^53 - 1 in quotes.
@@ -38,13 +36,15 @@ const EXPECTED = {
 export class RowColumns {
   readonly #texts: string[] = [];
   readonly #textEnds: number[] = [];
-  readonly #values: RowValues[] = [];
+  readonly #values: ArrayLike<unknown>[] = [];
   readonly #rules: number[] = [];
   readonly #runs: (Uint32Array | undefined)[] = [];
   readonly #lengths: number[] = [];
   readonly #paths: string[] = [];
   readonly #samples: number[] = [];
   readonly #outside: (string | undefined)[] = [];
+  /** Rows whose values are still to be copied. */
+  readonly #foreign: number[] = [];
   /** Bytes of all texts. */
   textBytes = 0;
   /** Values of all rows. */
@@ -57,24 +57,47 @@ export class RowColumns {
 
   /** Appends a row, and `text` before it. */
   add(text: string, row: TextRow): void {
+    const { values, rule } = row;
     this.#addText(text);
-    this.#values.push(stable(row.values));
-    this.#rules.push(RULES.indexOf(row.rule));
+    if (isNative(values, rule)) {
+      this.#values.push(stable(values));
+    } else {
+      this.#foreign.push(this.size);
+      this.#values.push(values);
+    }
+    this.#rules.push(RULES.indexOf(rule));
     this.#runs.push(row.runs);
     this.#lengths.push(row.length ?? -1);
     this.#paths.push(row.path);
     this.#samples.push(row.sample);
     this.#outside.push(row.outside);
-    this.values += row.values.length;
+    this.values += values.length;
   }
 
-  /** As the addon takes them, with the text behind the last one. */
+  /** Copies the values that the addon cannot read in place. At the first fault only the rows before it are left. */
+  async settle(): Promise<InputError | undefined> {
+    for (const row of this.#foreign.splice(0)) {
+      const copy = isIdRule(RULES[this.#rules[row]!]!) ? idValues : numberValues;
+      try {
+        this.#values[row] = await copy(this.#values[row]!, this.#placeOf(row));
+      } catch (error) {
+        if (!(error instanceof InputError)) throw error;
+        for (const column of [this.#texts, this.#textEnds, this.#values, this.#rules]) column.length = row;
+        for (const column of [this.#runs, this.#lengths]) column.length = row;
+        this.textBytes = this.#textEnds.at(-1) ?? 0;
+        return error;
+      }
+    }
+    return undefined;
+  }
+
+  /** The rows that are settled, with the text behind the last one. */
   close(text: string): NativeRows {
     this.#addText(text);
     return {
       text: this.#texts.join(""),
       textEnds: Uint32Array.from(this.#textEnds),
-      values: this.#values,
+      values: this.#values as RowValues[],
       rules: Uint8Array.from(this.#rules),
       runs: this.#runs,
       lengths: Float64Array.from(this.#lengths),
@@ -87,34 +110,35 @@ export class RowColumns {
     const runs = this.#runs[row];
     const packed = this.#lengths[row]! >= 0;
     const inRuns = runs && packedIndex(runs, position);
-    const value = valueAt(this.#values[row]!, packed ? inRuns! : position);
+    const value = valueAt(this.#values[row] as RowValues, packed ? inRuns! : position);
     const beside = runs !== undefined && inRuns === undefined;
     const expected = beside ? (this.#outside[row] ?? "0 outside of the runs") : EXPECTED[rule];
-    return wrongValue({ path: this.#paths[row]!, sample: this.#samples[row]! }, position, expected, value);
+    return wrongValue(this.#placeOf(row), position, expected, value);
+  }
+
+  #placeOf(row: number): Place {
+    return { path: this.#paths[row]!, sample: this.#samples[row]! };
   }
 
   #addText(text: string): void {
     this.#texts.push(text);
-    this.textBytes += bytesOf(text);
+    this.textBytes += utf8Length(text);
     this.#textEnds.push(this.textBytes);
   }
+}
+
+const isIdRule = (rule: TextRow["rule"]) => rule === "id" || rule === "quotedId";
+
+/** Whether the addon reads the values as they are. */
+function isNative(values: ArrayLike<unknown>, rule: TextRow["rule"]): values is RowValues {
+  if (isIdRule(rule)) return isIds(values);
+  return isNumbers(values) || values instanceof Uint16Array;
 }
 
 /** Values whose memory stays where it is: those of buffers that can shrink or are shared are copied. */
 function stable(values: RowValues): RowValues {
   const buffer = values.buffer as ArrayBuffer & { readonly resizable?: boolean };
   return buffer instanceof ArrayBuffer && buffer.resizable !== true ? values : values.slice();
-}
-
-/** The error for a value that is not what was expected. */
-export function wrongValue(
-  { path, sample }: Place,
-  position: number,
-  expected: string,
-  value: unknown,
-): InputError {
-  const problem = `expected ${expected}, got ${describe(value)}`;
-  return new InputError(path.replace("*", String(sample)), problem, { sample, position });
 }
 
 /** The place of a position's value among those of the runs; none outside of them. */
