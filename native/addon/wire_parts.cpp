@@ -32,16 +32,6 @@ class TypedArrays {
     if (!read(value, view)) arrays_[index].refuse("a typed array");
     return view;
   }
-  /// Nothing where the element is undefined.
-  std::optional<std::span<const uint32_t>> uint32s(uint32_t index) const {
-    const Napi::Value value = arrays_.value().As<Napi::Array>().Get(index);
-    if (value.IsUndefined()) return std::nullopt;
-    Reader::View view{};
-    if (!read(value, view) || view.type != napi_uint32_array) {
-      arrays_[index].refuse("a Uint32Array");
-    }
-    return std::span(static_cast<const uint32_t*>(view.data), view.length);
-  }
 
  private:
   static bool read(Napi::Value value, Reader::View& view) {
@@ -51,6 +41,18 @@ class TypedArrays {
 
   const Reader& arrays_;
 };
+
+/// The part of `runs` that is a row's: two numbers of `range`, the first run and how many there
+/// are.
+std::optional<std::span<const uint32_t>> runs_of(std::span<const uint32_t> runs,
+                                                 const double* range, const Reader& refuser) {
+  if (range[1] < 0) return std::nullopt;
+  const double last = range[0] + range[1];
+  if (!(range[0] >= 0 && 2 * last <= static_cast<double>(runs.size()))) {
+    refuser.refuse("ranges within the runs");
+  }
+  return runs.subspan(2 * static_cast<size_t>(range[0]), 2 * static_cast<size_t>(range[1]));
+}
 
 TextRow row_of(const Reader::View& values, uint8_t rule,
                std::optional<std::span<const uint32_t>> runs, double length,
@@ -98,19 +100,21 @@ TextPlan text_plan_of(const Reader& rows, size_t piece_bytes) {
     text_ends.refuse("ascending ends within the text");
   }
   const Reader values = rows["values"];
-  const Reader runs = rows["runs"];
+  const std::span<const uint32_t> runs = rows["runs"].uint32s();
+  const Reader run_ranges = rows["runRanges"];
+  const std::span<const double> ranges = run_ranges.float64s();
   const std::string_view rules = bytes_of(rows["rules"]);
   const std::span<const double> lengths = rows["lengths"].float64s();
   const uint32_t count = values.length();
-  if (runs.length() != count || rules.size() != count || lengths.size() != count) {
+  if (ranges.size() != 2 * size_t{count} || rules.size() != count || lengths.size() != count) {
     rows.refuse("columns of one length");
   }
   const TypedArrays value_rows(values);
-  const TypedArrays run_rows(runs);
   std::vector<TextRow> given(count);
   for (uint32_t i = 0; i < count; ++i) {
-    given[i] = row_of(value_rows.at(i), static_cast<uint8_t>(rules[i]), run_rows.uint32s(i),
-                      lengths[i], values);
+    const auto own_runs = runs_of(runs, &ranges[2 * size_t{i}], run_ranges);
+    given[i] =
+        row_of(value_rows.at(i), static_cast<uint8_t>(rules[i]), own_runs, lengths[i], values);
   }
   return {std::move(texts), std::move(given), piece_bytes};
 }

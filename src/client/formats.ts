@@ -1,5 +1,6 @@
 // The two formats in which samples travel.
 
+import type { Runs } from "../wire/columns.ts";
 import type { Place } from "../wire/errors.ts";
 import { json } from "./body.ts";
 import type { Gradients } from "./gradients.ts";
@@ -101,7 +102,7 @@ export function writeGradient(
   row: NumberRow,
   dtype: Gradients["dtype"],
   sample: number,
-  runs: Uint32Array,
+  runs: Runs,
 ): void {
   writer.text('{"data":');
   writer.gradients(row, dtype, runs, { path: "gradients[*]", sample });

@@ -1,5 +1,6 @@
 // Writes the items of a body's lists: fixed texts, and rows of tokens and numbers, every value of which is checked.
 import { Pace } from "../pace.ts";
+import type { Runs } from "../wire/columns.ts";
 import type { Place } from "../wire/errors.ts";
 import { TextBuilder } from "../wire/text.ts";
 import type { Items } from "./body.ts";
@@ -40,7 +41,7 @@ export class ItemWriter {
   }
 
   /** `row` holds numbers, or for `bfloat16` the bits of each; outside of `runs` they must be 0. */
-  gradients(row: NumberRow, dtype: "float32" | "bfloat16", runs: Uint32Array, { path, sample }: Place): void {
+  gradients(row: NumberRow, dtype: "float32" | "bfloat16", runs: Runs, { path, sample }: Place): void {
     const cut = this.#cut(row);
     const values = dtype === "bfloat16" ? cut : numbersOf(cut);
     // Where rows are cut, they have been written in full before.

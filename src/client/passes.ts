@@ -70,7 +70,8 @@ export function customPass(
       values: positions,
       write: (writer, index) => {
         const row = gradientRow(gradients, index, samples[index]!);
-        const own = runs.subarray(2 * runOffsets[index]!, 2 * runOffsets[index + 1]!);
+        const first = runOffsets[index]!;
+        const own = { of: runs, first, count: runOffsets[index + 1]! - first };
         writeGradient(writer, row, gradients.dtype, index, own);
       },
     };

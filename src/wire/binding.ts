@@ -22,8 +22,13 @@ export interface NativeRows {
   readonly values: readonly RowValues[];
   /** Indexes of `RULES`. */
   readonly rules: Uint8Array;
-  /** First position and length of each run of a row; all positions outside of them hold 0, or -0. */
-  readonly runs: readonly (Uint32Array | undefined)[];
+  /** First position and length of each run. */
+  readonly runs: Uint32Array;
+  /**
+   * Index of each row's first run and how many there are; all positions outside of them hold 0, or -0. Of -1 runs every
+   * position has its value.
+   */
+  readonly runRanges: Float64Array;
   /** Positions of a row whose values are those of its runs only; -1 where `values` has all positions. */
   readonly lengths: Float64Array;
 }

@@ -17,13 +17,27 @@ export interface TextRow extends Place {
    * number of at least 0; `quotedId` puts those above 2^53 - 1 in quotes.
    */
   readonly rule: (typeof RULES)[number];
-  /** First position and length of each run; all positions outside of them hold 0, or -0. */
-  readonly runs?: Uint32Array;
+  /** Where they lie; all positions outside of them hold 0, or -0. */
+  readonly runs?: Runs;
   /** Positions of a row whose values are those of the runs only. */
   readonly length?: number;
   /** What to expect outside of the runs, and why, where others than `0` are refused. Default `0 outside of the runs`. */
   readonly outside?: string;
 }
+
+/** Some of many runs, which are not views of their own: there may be one a row. */
+export interface Runs {
+  /** First position and length of each. */
+  readonly of: Uint32Array;
+  /** Index of the first run, and how many there are. */
+  readonly first: number;
+  readonly count: number;
+}
+
+/** Rows of a full set of columns. */
+export const COLUMN_ROWS = 512;
+
+const NO_RUNS = new Uint32Array(0);
 
 const EXPECTED = {
   number: "a finite number within float32's range",
@@ -32,16 +46,20 @@ const EXPECTED = {
   quotedId: "an integer from 0 to 2^63 - 1",
 } as const;
 
-/** Rows column by column, each with the text before it: many small rows are no objects of their own. */
+/**
+ * Up to `COLUMN_ROWS` rows column by column, each with the text before it: many small rows are no objects of their own.
+ * Their runs must be of one array.
+ */
 export class RowColumns {
   readonly #texts: string[] = [];
-  readonly #textEnds: number[] = [];
+  readonly #textEnds = new Uint32Array(COLUMN_ROWS + 1);
   readonly #values: ArrayLike<unknown>[] = [];
-  readonly #rules: number[] = [];
-  readonly #runs: (Uint32Array | undefined)[] = [];
-  readonly #lengths: number[] = [];
+  readonly #rules = new Uint8Array(COLUMN_ROWS);
+  #runs: Uint32Array | undefined;
+  readonly #runRanges = new Float64Array(2 * COLUMN_ROWS);
+  readonly #lengths = new Float64Array(COLUMN_ROWS);
   readonly #paths: string[] = [];
-  readonly #samples: number[] = [];
+  readonly #samples = new Float64Array(COLUMN_ROWS);
   readonly #outside: (string | undefined)[] = [];
   /** Rows whose values are still to be copied. */
   readonly #foreign: number[] = [];
@@ -55,21 +73,29 @@ export class RowColumns {
     return this.#values.length;
   }
 
-  /** Appends a row, and `text` before it. */
+  /** Whether a row's runs are of the same array as those of the rows before it. */
+  takes({ runs }: TextRow): boolean {
+    return runs === undefined || this.#runs === undefined || runs.of === this.#runs;
+  }
+
+  /** Appends a row that is taken, and `text` before it. */
   add(text: string, row: TextRow): void {
-    const { values, rule } = row;
+    const { values, rule, runs } = row;
+    const nth = this.size;
     this.#addText(text);
     if (isNative(values, rule)) {
       this.#values.push(stable(values));
     } else {
-      this.#foreign.push(this.size);
+      this.#foreign.push(nth);
       this.#values.push(values);
     }
-    this.#rules.push(RULES.indexOf(rule));
-    this.#runs.push(row.runs);
-    this.#lengths.push(row.length ?? -1);
+    this.#rules[nth] = RULES.indexOf(rule);
+    this.#runs ??= runs?.of;
+    this.#runRanges[2 * nth] = runs?.first ?? 0;
+    this.#runRanges[2 * nth + 1] = runs?.count ?? -1;
+    this.#lengths[nth] = row.length ?? -1;
     this.#paths.push(row.path);
-    this.#samples.push(row.sample);
+    this.#samples[nth] = row.sample;
     this.#outside.push(row.outside);
     this.values += values.length;
   }
@@ -82,9 +108,9 @@ export class RowColumns {
         this.#values[row] = await copy(this.#values[row]!, this.#placeOf(row));
       } catch (error) {
         if (!(error instanceof InputError)) throw error;
-        for (const column of [this.#texts, this.#textEnds, this.#values, this.#rules]) column.length = row;
-        for (const column of [this.#runs, this.#lengths]) column.length = row;
-        this.textBytes = this.#textEnds.at(-1) ?? 0;
+        this.#values.length = row;
+        this.#texts.length = row;
+        this.textBytes = row === 0 ? 0 : this.#textEnds[row - 1]!;
         return error;
       }
     }
@@ -94,20 +120,22 @@ export class RowColumns {
   /** The rows that are settled, with the text behind the last one. */
   close(text: string): NativeRows {
     this.#addText(text);
+    const { size } = this;
     return {
       text: this.#texts.join(""),
-      textEnds: Uint32Array.from(this.#textEnds),
+      textEnds: this.#textEnds.subarray(0, size + 1),
       values: this.#values as RowValues[],
-      rules: Uint8Array.from(this.#rules),
-      runs: this.#runs,
-      lengths: Float64Array.from(this.#lengths),
+      rules: this.#rules.subarray(0, size),
+      runs: this.#runs ?? NO_RUNS,
+      runRanges: this.#runRanges.subarray(0, 2 * size),
+      lengths: this.#lengths.subarray(0, size),
     };
   }
 
   /** The error for the value of a row's position that cannot be written. */
   refusal(row: number, position: number): InputError {
     const rule = RULES[this.#rules[row]!]!;
-    const runs = this.#runs[row];
+    const runs = this.#runsOf(row);
     const packed = this.#lengths[row]! >= 0;
     const inRuns = runs && packedIndex(runs, position);
     const value = valueAt(this.#values[row] as RowValues, packed ? inRuns! : position);
@@ -116,14 +144,20 @@ export class RowColumns {
     return wrongValue(this.#placeOf(row), position, expected, value);
   }
 
+  #runsOf(row: number): Uint32Array | undefined {
+    const first = this.#runRanges[2 * row]!;
+    const count = this.#runRanges[2 * row + 1]!;
+    return count < 0 ? undefined : this.#runs!.subarray(2 * first, 2 * (first + count));
+  }
+
   #placeOf(row: number): Place {
     return { path: this.#paths[row]!, sample: this.#samples[row]! };
   }
 
   #addText(text: string): void {
-    this.#texts.push(text);
     this.textBytes += utf8Length(text);
-    this.#textEnds.push(this.textBytes);
+    this.#textEnds[this.#texts.length] = this.textBytes;
+    this.#texts.push(text);
   }
 }
 

@@ -3,7 +3,7 @@ import { blocks as pool } from "../blocks.ts";
 import { AbortError, InputError } from "../errors.ts";
 import { Pace, PIECE } from "../pace.ts";
 import { type NativeWritten, nativeWire } from "./binding.ts";
-import { RowColumns, type TextRow } from "./columns.ts";
+import { COLUMN_ROWS, RowColumns, type TextRow } from "./columns.ts";
 import { type NativeFault, stoppedBy } from "./errors.ts";
 import { Marks, sum, utf8Length } from "./marks.ts";
 
@@ -20,14 +20,14 @@ export interface WrittenText {
 
 /** Bytes that are written where the call is made: some hundred microseconds' worth. */
 const WRITTEN_HERE_BYTES = 768 * 1024;
-/** Rows, values of rows, and bytes of texts that are handed over at once: some millisecond's worth. */
-const GROUP_ROWS = 512;
+/** Values of rows and bytes of texts that are handed over at once: some millisecond's worth. */
 const GROUP_VALUES = 512 * 1024;
 const GROUP_TEXT = 1024 * 1024;
 
 /** Rows that are handed over at once. */
 interface Group {
-  readonly rows: RowColumns;
+  /** Needed until they are written. */
+  rows?: RowColumns;
   /** The text behind the last row. */
   readonly end: string;
   /** Once they are handed over. */
@@ -69,12 +69,13 @@ export class TextBuilder {
 
   /** Appends a row as a JSON array. */
   row(row: TextRow): void {
+    if (!this.#rows.takes(row)) this.#close("");
     const rows = this.#rows;
     rows.add(this.#tail, row);
     this.#tail = "";
     this.#tailBytes = 0;
-    const full = rows.size >= GROUP_ROWS || rows.values >= GROUP_VALUES || rows.textBytes >= GROUP_TEXT;
-    if (full) this.#close();
+    const full = rows.size === COLUMN_ROWS || rows.values >= GROUP_VALUES || rows.textBytes >= GROUP_TEXT;
+    if (full) this.#close("");
   }
 
   /** Notes the place that the text has reached, for `WrittenText.marks`. */
@@ -99,7 +100,7 @@ export class TextBuilder {
    */
   async write(): Promise<WrittenText> {
     try {
-      this.#close();
+      this.#close(this.#tail);
       await this.#handOver();
       const groups = await this.#written();
       const lengths = groups.flatMap((group) => group.lengths);
@@ -128,7 +129,7 @@ export class TextBuilder {
     const note = (earlier: unknown) => {
       if (earlier instanceof InputError || earlier instanceof AbortError) first = earlier;
     };
-    this.#close();
+    this.#close(this.#tail);
     await this.#handOver().catch(note);
     await this.#written().catch(note);
     this.#stop();
@@ -141,12 +142,10 @@ export class TextBuilder {
     for (const { id } of this.#groups) if (id !== undefined) this.#wire.cancel(id);
   };
 
-  /** Makes a group of what is in none yet. */
-  #close(): void {
-    this.#groups.push({ rows: this.#rows, end: this.#tail });
+  /** Makes a group of the rows that are in none yet, and the text behind them. */
+  #close(end: string): void {
+    this.#groups.push({ rows: this.#rows, end });
     this.#rows = new RowColumns();
-    this.#tail = "";
-    this.#tailBytes = 0;
   }
 
   async #handOver(): Promise<void> {
@@ -165,8 +164,9 @@ export class TextBuilder {
 
   /** Gives a group's rows to the threads, with the blocks to write them to. */
   async #begin(group: Group): Promise<void> {
-    const fault = await group.rows.settle();
-    const { id, sizes } = this.#wire.plan(group.rows.close(group.end));
+    const rows = group.rows!;
+    const fault = await rows.settle();
+    const { id, sizes } = this.#wire.plan(rows.close(group.end));
     group.id = id;
     const blocks: ArrayBuffer[] = [];
     // New memory takes its time.
@@ -179,10 +179,15 @@ export class TextBuilder {
     const small = group === this.#groups[0] && sum(sizes) <= WRITTEN_HERE_BYTES;
     const write = small ? async () => this.#wire.writeNow(id, blocks) : () => this.#wire.write(id, blocks);
     group.written = write();
-    // Which fault is the first can be told when all have settled.
-    group.written.catch(() => {
-      this.#failed = true;
-    });
+    group.written.then(
+      () => {
+        delete group.rows;
+      },
+      // Which fault is the first can be told when all have settled.
+      () => {
+        this.#failed = true;
+      },
+    );
     if (fault !== undefined) throw fault;
   }
 
@@ -195,7 +200,7 @@ export class TextBuilder {
       if (result.status === "fulfilled") return result.value!;
       const fault = result.reason as NativeFault;
       if (fault.code !== "ERR_VALUE") throw fault;
-      throw this.#groups[i]!.rows.refusal(fault.row!, fault.position!);
+      throw this.#groups[i]!.rows!.refusal(fault.row!, fault.position!);
     });
   }
 }

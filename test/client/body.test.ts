@@ -18,7 +18,7 @@ test("two million gradients, even in one row of plain numbers, never hold the ev
   retry: 2,
 }, async () => {
   const row = Array.from(randomRow(GRADIENTS));
-  const runs = Uint32Array.of(0, GRADIENTS);
+  const runs = { of: Uint32Array.of(0, GRADIENTS), first: 0, count: 1 };
   let bytes = 0;
   const late = await lateness(async () => {
     const items = await writeItems(

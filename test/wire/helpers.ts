@@ -1,4 +1,6 @@
 // What the tests of the wire share: layouts, and whole texts.
+
+import type { Runs } from "../../src/wire/columns.ts";
 import type { ResultLayout } from "../../src/wire/result.ts";
 import type { WrittenText } from "../../src/wire/text.ts";
 
@@ -39,4 +41,9 @@ export function layoutOf(weights: readonly (readonly number[])[]): ResultLayout 
 export function* inParts(text: string | Buffer, size: number): Generator<Buffer> {
   const bytes = Buffer.from(text);
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+}
+
+/** Runs of a row alone: first position and length of each. */
+export function runsOf(...positions: readonly number[]): Runs {
+  return { of: Uint32Array.from(positions), first: 0, count: positions.length / 2 };
 }

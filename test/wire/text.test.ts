@@ -5,7 +5,7 @@ import { AbortError, InputError } from "../../src/errors.ts";
 import type { TextRow } from "../../src/wire/columns.ts";
 import { TextBuilder, type WrittenText } from "../../src/wire/text.ts";
 import { lateness } from "../helpers.ts";
-import { joined, viewsOf } from "./helpers.ts";
+import { joined, runsOf, viewsOf } from "./helpers.ts";
 
 const at = { path: "samples[2].row", sample: 2 };
 
@@ -54,13 +54,13 @@ describe("a text", () => {
 
   it("has zeros outside of a row's runs", async () => {
     const row = { values: Float32Array.of(1.5, -2, 3), rule: "number" as const };
-    const text = await write([{ ...row, runs: Uint32Array.of(1, 2, 5, 1), length: 7 }]);
+    const text = await write([{ ...row, runs: runsOf(1, 2, 5, 1), length: 7 }]);
     expect(joined(text)).toBe("[[0,1.5,-2,0,0,3,0]]");
   });
 
   it("has zeros outside of a full row's runs", async () => {
     const row = { values: Float32Array.of(0, 1.5, -2, -0, 0, 3, 0), rule: "number" as const };
-    const text = await write([{ ...row, runs: Uint32Array.of(1, 2, 5, 1) }]);
+    const text = await write([{ ...row, runs: runsOf(1, 2, 5, 1) }]);
     expect(joined(text)).toBe("[[0,1.5,-2,0,0,3,0]]");
   });
 
@@ -226,7 +226,7 @@ describe("a value that cannot be written", () => {
     ["an id", { values: Int32Array.of(0, 1, 7, 0), rule: "id" }, "7"],
     ["a large id", { values: BigInt64Array.of(0n, 1n, -7n, 0n), rule: "quotedId" }, "-7n"],
   ] as const)("may lie outside of a full row's runs: %s", async (_, row, got) => {
-    const runs = Uint32Array.of(1, 1, 3, 1);
+    const runs = runsOf(1, 1, 3, 1);
     const outside = "0, since nothing counts here";
     const place = { path: at.path, sample: 2, position: 2 };
     await expect(write([{ ...row, runs, outside }])).rejects.toMatchObject({
@@ -241,7 +241,7 @@ describe("a value that cannot be written", () => {
 
   it("is named within the runs of a full row", async () => {
     const values = Float32Array.of(0, 1, 0, 0, 0, Infinity, 0);
-    const runs = Uint32Array.of(1, 2, 5, 1);
+    const runs = runsOf(1, 2, 5, 1);
     await expect(write([{ values, rule: "number", runs }])).rejects.toMatchObject({
       position: 5,
       message: expect.stringContaining("expected a finite number within float32's range, got Infinity"),
@@ -250,7 +250,7 @@ describe("a value that cannot be written", () => {
 
   it("is named by its position in a packed row", async () => {
     const row = { values: Float32Array.of(1, 2, Infinity), rule: "number" as const };
-    const text = write([{ ...row, runs: Uint32Array.of(1, 2, 5, 1), length: 7 }]);
+    const text = write([{ ...row, runs: runsOf(1, 2, 5, 1), length: 7 }]);
     await expect(text).rejects.toMatchObject({
       position: 5,
       message: expect.stringContaining("got Infinity"),
@@ -284,7 +284,7 @@ describe("a fault", () => {
     text.row({ values, rule: "number", ...at });
     await text.settled();
     // What no caller does: the native side refuses the second group while the first is being written.
-    text.row({ values, rule: "number", runs: Uint32Array.of(5, values.length), ...at });
+    text.row({ values, rule: "number", runs: runsOf(5, values.length), ...at });
     await expect(text.write()).rejects.toMatchObject({ code: "ERR_REQUEST" });
     const next = await Promise.all(
       Array.from({ length: 50 }, () =>
