@@ -1,7 +1,7 @@
-// Results read through the addon: beside JSON.parse, cut anywhere, faults, signals.
+// Results read through the addon: beside JSON.parse, cut anywhere, faults.
+import { setTimeout } from "node:timers/promises";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { AbortError } from "../../src/errors.ts";
 import { ResultError } from "../../src/wire/errors.ts";
 import {
   LOGPROBS_IN_OPERATION,
@@ -206,18 +206,17 @@ describe("a fault", () => {
     expect(await fault(inRow)).toMatchObject({ sample: 1, position: 1, garbled: true });
   });
 
-  it("is a text beyond the limits", async () => {
-    const whole = JSON.stringify(rowsOf([[1], [1, 2, 3]]));
-    expect((await fault(whole, { maxBytes: whole.length - 1 })).message).toContain(
-      `at most ${whole.length - 1} bytes`,
-    );
-    expect((await fault(whole, { maxOtherBytes: 50 })).message).toContain("at most 50 bytes beside the rows");
+  it("is a text that is too deep", async () => {
     const deep = await fault("[".repeat(100));
     expect(deep.message).toContain("at most 64 levels");
     expect(deep.garbled).toBe(false);
-    expect((await fault(whole, { maxBytes: 50 })).garbled).toBe(false);
-    expect((await fault(whole, { maxOtherBytes: 50 })).garbled).toBe(false);
-    expect((await read(whole, weights, { maxBytes: whole.length, maxDepth: 5 })).rows).toBe(2);
+  });
+
+  it("is a text with too much beside its rows", async () => {
+    const most = 64 * 1024 * 1024;
+    const large = await fault(`"${"x".repeat(most)}`, { parts: 1024 * 1024 });
+    expect(large.message).toContain(`at most ${most} bytes beside the rows`);
+    expect(large.garbled).toBe(false);
   });
 
   it.each([
@@ -237,6 +236,25 @@ describe("a fault", () => {
     );
   });
 
+  it("of where the text comes from leaves the output to its owner", async () => {
+    const length = 1_000_000;
+    const output = new Float32Array(length);
+    const parts = function* () {
+      yield Buffer.from(`{"loss_fn_outputs":[{"tensors":{"logprobs":{"data":[${"-1.5,".repeat(length - 1)}`);
+      throw new RangeError("cut");
+    };
+    const layout = {
+      rowLengths: Uint32Array.of(length),
+      runCounts: Uint32Array.of(1),
+      runs: Uint32Array.of(0, length),
+    };
+    const options = { path: LOGPROBS_IN_OUTPUT, layout, output, packed: true };
+    await expect(readResult(parts(), options)).rejects.toThrow(RangeError);
+    output.fill(7);
+    await setTimeout(20);
+    expect(output.every((value) => value === 7)).toBe(true);
+  });
+
   it("ends the text's source", async () => {
     let ended = false;
     const parts = async function* () {
@@ -254,28 +272,6 @@ describe("a fault", () => {
     };
     await expect(readResult(parts(), options)).rejects.toBeInstanceOf(ResultError);
     expect(ended).toBe(true);
-  });
-});
-
-describe("a signal", () => {
-  const options = (signal: AbortSignal): ResultOptions => ({
-    path: LOGPROBS_IN_OUTPUT,
-    layout: layoutOf([[1]]),
-    output: new Float32Array(1),
-    packed: false,
-    signal,
-  });
-
-  it("stops a result before it begins and while it arrives", async () => {
-    await expect(readResult([], options(AbortSignal.abort("why")))).rejects.toMatchObject({ cause: "why" });
-    const controller = new AbortController();
-    const parts = async function* () {
-      for (let i = 0; ; i++) {
-        if (i === 100) controller.abort();
-        yield Buffer.from(" ".repeat(5000));
-      }
-    };
-    await expect(readResult(parts(), options(controller.signal))).rejects.toBeInstanceOf(AbortError);
   });
 });
 

@@ -69,10 +69,6 @@ void ResultReader::keep(const char* begin, const char* end) {
 
 void ResultReader::push(std::string_view bytes, Passages* later) {
   bytes_ += bytes.size();
-  if (bytes_ > limits_.bytes) {
-    fail_result("expected at most " + std::to_string(limits_.bytes) + " bytes, got more",
-                Fault::kWrong);
-  }
   const char* at = bytes.data();
   const char* const end = at + bytes.size();
   while (at < end) {

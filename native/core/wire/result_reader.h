@@ -18,12 +18,12 @@ namespace tokengrad {
 using RowPath = std::vector<std::string>;
 inline constexpr std::string_view kEachSample = "*";
 
+/// Bounds of what a text may make a reader hold. The rows are bounded by their buffer.
 struct ReadLimits {
-  /// Bytes of the whole text, and of what is not in the rows.
-  uint64_t bytes;
-  uint64_t other_bytes;
+  /// Bytes of what is not in the rows.
+  size_t other_bytes = size_t{64} << 20;
   /// Arrays and objects within each other.
-  uint32_t depth;
+  size_t depth = 64;
 };
 
 /// Whatever is in the rows is checked here. The rest is given back with every row's array left
@@ -32,7 +32,7 @@ struct ReadLimits {
 class ResultReader {
  public:
   /// Throws `ERR_REQUEST` if the path or the rows are no good.
-  ResultReader(RowPath path, const RowsSpec& rows, const ReadLimits& limits);
+  ResultReader(RowPath path, const RowsSpec& rows, const ReadLimits& limits = {});
 
   /// The next bytes. They are not needed any more afterwards, but for passages that are left, if
   /// there is a place for them: whoever calls must read these all. Throws `ERR_RESULT`, and then no

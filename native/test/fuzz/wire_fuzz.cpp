@@ -85,8 +85,7 @@ Outcome read(Parts parts, bool packed, bool on_pool) {
   Outcome outcome;
   outcome.values.assign(packed ? 4 : 8, 0);
   ResultReader reader({"output", "rows", "*", "data"},
-                      {lengths, run_counts, runs, outcome.values, packed},
-                      {.bytes = 1 << 20, .other_bytes = 1 << 20, .depth = 16});
+                      {lengths, run_counts, runs, outcome.values, packed}, {.depth = 16});
   const auto take = [&](const ResultReader& done) {
     outcome.rest = done.rest();
     require(done.complete_rows() == 0 || done.complete_rows() == lengths.size());

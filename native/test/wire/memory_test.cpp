@@ -36,8 +36,8 @@ std::string code_within(size_t bytes, const std::string& text, const ReadingSize
   Pool pool(2);
   std::vector<uint32_t> none;
   std::vector<float> out;
-  const auto reading = std::make_shared<Reading>(
-      ResultReader({"*"}, {none, none, none, out, false}, {1 << 30, 1 << 30, 8}), sizes);
+  const auto reading =
+      std::make_shared<Reading>(ResultReader({"*"}, {none, none, none, out, false}), sizes);
   most_bytes = bytes;
   reading->push(pool, text);
   std::promise<std::string> code;

@@ -25,9 +25,8 @@ struct Text {
     text += "],\"x\":1}";
   }
   std::shared_ptr<Reading> reading() {
-    const ReadLimits limits{uint64_t{1} << 30, 1 << 20, 8};
     return std::make_shared<Reading>(
-        ResultReader({"rows", "*"}, {lengths, run_counts, runs, out, false}, limits));
+        ResultReader({"rows", "*"}, {lengths, run_counts, runs, out, false}));
   }
 };
 
