@@ -41,12 +41,12 @@ struct Outcome {
 
 using Parts = std::deque<std::vector<char>>;
 
-/// A text in parts of up to `most` bytes, each in memory of its own size.
+/// A text in parts of 0 to `most` bytes, each in memory of its own size.
 Parts cut(std::string_view text, uint32_t seed, size_t most) {
   std::minstd_rand random(seed);
   Parts parts;
   while (!text.empty()) {
-    const std::string_view part = text.substr(0, random() % most + 1);
+    const std::string_view part = text.substr(0, random() % (most + 1));
     parts.emplace_back(part.begin(), part.end());
     text.remove_prefix(part.size());
   }
