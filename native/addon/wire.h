@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -50,6 +51,9 @@ class Wire : public Napi::ObjectWrap<Wire> {
     std::optional<Deferred> drained;
     std::optional<Deferred> deferred;
     bool finishing = false;
+
+    /// Lets go of the parts that have been read.
+    void release_parts();
   };
 
   /// A message from a thread of the pool to the JavaScript thread.
@@ -62,6 +66,7 @@ class Wire : public Napi::ObjectWrap<Wire> {
   static void on_environment_end(void* wire);
   static void on_message(Napi::Env env, Napi::Function, Wire* wire, Message* message);
   using Channel = Napi::TypedThreadSafeFunction<Wire, Message, &Wire::on_message>;
+  using Sender = std::function<void(std::optional<Error>)>;
 
   Napi::Value plan(const Napi::CallbackInfo& info);
   Napi::Value write_now(const Napi::CallbackInfo& info);
@@ -76,11 +81,15 @@ class Wire : public Napi::ObjectWrap<Wire> {
   void check_open() const;
   std::vector<std::span<char>> blocks_of(Writing& writing, Napi::Value given) const;
   void finish(uint32_t id, Arriving& arriving);
+  /// Asks it to end, soon.
+  void stop(uint32_t id, Arriving& arriving);
   void settle(Napi::Env env, const Message& message);
   void settle_written(Napi::Env env, const Message& message);
+  void settle_drained(Napi::Env env, const Message& message);
+  void resolve_drained(Napi::Env env, Arriving& arriving);
   void settle_read(Napi::Env env, const Message& message);
   /// Sends a message from any thread.
-  auto sender(Message::Kind kind, uint32_t id);
+  Sender sender(Message::Kind kind, uint32_t id);
   Napi::Promise promise(Napi::Env env, std::optional<Deferred>& slot);
   void promise_settled(Napi::Env env);
 

@@ -75,13 +75,6 @@ TextRow row_of(const Reader::View& values, uint8_t rule,
   return row;
 }
 
-uint64_t limit_of(const Reader& reader) {
-  const double limit = reader.number();
-  if (!(limit >= 0)) reader.refuse("a number of at least 0");
-  // Up to 2^53 all are exact, and Infinity stands for no limit.
-  return limit < 0x1p53 ? static_cast<uint64_t>(limit) : uint64_t{1} << 53;
-}
-
 std::span<float> float32s(const Reader& reader) {
   const Reader::View view = reader.typed_array("a Float32Array");
   if (view.type != napi_float32_array) reader.refuse("a Float32Array");
@@ -130,11 +123,7 @@ ResultReader result_reader_of(const Reader& options) {
                       .runs = options["runs"].uint32s(),
                       .out = float32s(options["output"]),
                       .packed = packed.value().As<Napi::Boolean>()};
-  constexpr uint32_t kDeepest = 10'000;
-  return {std::move(members), rows,
-          ReadLimits{.bytes = limit_of(options["maxBytes"]),
-                     .other_bytes = limit_of(options["maxOtherBytes"]),
-                     .depth = options["maxDepth"].whole(1, kDeepest)}};
+  return {std::move(members), rows};
 }
 
 std::string_view bytes_of(const Reader& part) {

@@ -3,6 +3,8 @@
 
 #include <napi.h>
 
+#include <cstdint>
+#include <map>
 #include <string_view>
 
 #include "addon/reader.h"
@@ -20,5 +22,14 @@ ResultReader result_reader_of(const Reader& options);
 
 /// The bytes of a Uint8Array.
 std::string_view bytes_of(const Reader& part);
+
+/// The entry that an id stands for. Throws `ERR_REQUEST`.
+template <typename T>
+typename std::map<uint32_t, T>::iterator entry_of(std::map<uint32_t, T>& entries, Napi::Value id) {
+  const Reader reader(id, "id");
+  const auto entry = entries.find(reader.whole(0, UINT32_MAX));
+  if (entry == entries.end()) reader.refuse("the id of something that goes on");
+  return entry;
+}
 
 }  // namespace tokengrad

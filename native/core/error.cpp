@@ -1,4 +1,4 @@
-// Turns any exception into the core's own error.
+// Turns any exception, libtorch's too, into the core's own error.
 #include "core/error.h"
 
 #include <c10/util/Exception.h>
@@ -8,16 +8,10 @@ namespace tokengrad {
 Error current_error() {
   try {
     throw;
-  } catch (const Error& error) {
-    return error;
   } catch (const c10::Error& error) {
     return Error("ERR_NATIVE", error.what_without_backtrace());
-  } catch (const std::bad_alloc&) {
-    return Error("ERR_NATIVE", "out of memory");
-  } catch (const std::exception& error) {
-    return Error("ERR_NATIVE", error.what());
   } catch (...) {
-    return Error("ERR_NATIVE", "internal: an exception of an unknown type");
+    return standard_error();
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -30,8 +31,24 @@ class Error : public std::runtime_error {
   Facts facts_;
 };
 
-/// Converts the exception being handled into an `Error`. Call inside a `catch` block only.
-/// A libtorch error becomes `ERR_NATIVE` with its message but not its backtrace.
+/// Converts the exception being handled into an `Error`, where libtorch is not linked. Call inside
+/// a `catch` block only. What is no `Error` becomes `ERR_NATIVE`.
+inline Error standard_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error("ERR_NATIVE", "out of memory");
+  } catch (const std::exception& error) {
+    return Error("ERR_NATIVE", error.what());
+  } catch (...) {
+    return Error("ERR_NATIVE", "internal: an exception of an unknown type");
+  }
+}
+
+/// As `standard_error`, and a libtorch error becomes `ERR_NATIVE` with its message but not its
+/// backtrace.
 Error current_error();
 
 /// Asks running work to stop. Work looks at it between ops; a single op is never cut short.

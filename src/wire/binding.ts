@@ -50,9 +50,6 @@ export interface NativeReadOptions {
   readonly output: Float32Array;
   /** Whether `output` holds the positions within runs only. */
   readonly packed: boolean;
-  readonly maxBytes: number;
-  readonly maxOtherBytes: number;
-  readonly maxDepth: number;
 }
 
 /** Threads of their own, which end with the environment. */

@@ -1,7 +1,7 @@
 // Reads a JSON result as it arrives: rows of log-probabilities natively, everything else by `JSON.parse`.
 import type { RowLayout } from "../rows/layout.ts";
-import { type NativeReadOptions, type NativeWire, nativeWire } from "./binding.ts";
-import { type NativeFault, ResultError, stoppedBy } from "./errors.ts";
+import { type NativeWire, nativeWire } from "./binding.ts";
+import { type NativeFault, ResultError } from "./errors.ts";
 
 /** Where the rows of a batch lie, and which of their positions are trained. */
 export type ResultLayout = Pick<RowLayout, "rowLengths" | "runCounts" | "runs">;
@@ -16,13 +16,6 @@ export interface ResultOptions {
    */
   readonly output: Float32Array;
   readonly packed: boolean;
-  readonly signal?: AbortSignal | undefined;
-  /** Most bytes of the whole text. Default `Infinity`. */
-  readonly maxBytes?: number | undefined;
-  /** Most bytes beside the rows' numbers. Default 64 MiB. */
-  readonly maxOtherBytes?: number | undefined;
-  /** Most arrays and objects within each other. Default 64. */
-  readonly maxDepth?: number | undefined;
 }
 
 export interface Result {
@@ -43,48 +36,30 @@ const MOST_WAITING = 4 * 1024 * 1024;
  * Reads a text from its parts, whose memory must not be reused. Numbers are rounded correctly; `null` and numbers that no
  * float32 holds become 0 at positions that are not trained. What `parts` throws is thrown on as it is.
  *
- * @throws {ResultError} naming sample and position, where the fault lies in a row.
- * @throws {AbortError} when the signal fires.
+ * @throws {ResultError} naming sample and position, where the fault lies in a row. A text may have 64 MiB beside the rows'
+ *   numbers, and 64 arrays and objects within each other.
  */
 export async function readResult(
   parts: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   options: ResultOptions,
 ): Promise<Result> {
-  const { signal } = options;
-  if (signal?.aborted) throw stoppedBy("result", signal);
   const wire = nativeWire();
-  const id = wire.open(nativeOptions(options));
-  let end: ReturnType<NativeWire["finish"]> | undefined;
-  const finish = () => {
-    end ??= wire.finish(id);
-    return end;
-  };
-  const stop = () => {
-    finish().catch(() => {});
-    wire.cancel(id);
-  };
-  signal?.addEventListener("abort", stop);
-  try {
-    await pushAll(wire, id, parts, signal);
-    const { rest, rows } = await finish().catch((fault: NativeFault) => {
-      throw typed(fault, options.path);
-    });
-    return { value: parse(rest), rows };
-  } catch (error) {
-    throw signal?.aborted ? stoppedBy("result", signal) : error;
-  } finally {
-    signal?.removeEventListener("abort", stop);
-    stop();
-    // `output` may be another text's from now on.
-    await finish().catch(() => {});
-  }
-}
-
-function nativeOptions(options: ResultOptions): NativeReadOptions {
   const { path, layout, output, packed } = options;
-  const { maxBytes = Infinity, maxOtherBytes = 64 * 1024 * 1024, maxDepth = 64 } = options;
   const { rowLengths, runCounts, runs } = layout;
-  return { path, rowLengths, runCounts, runs, output, packed, maxBytes, maxOtherBytes, maxDepth };
+  const id = wire.open({ path, rowLengths, runCounts, runs, output, packed });
+  try {
+    await pushAll(wire, id, parts);
+  } catch (error) {
+    const end = wire.finish(id);
+    wire.cancel(id);
+    // `output` may be another text's from now on.
+    await end.catch(() => {});
+    throw error;
+  }
+  const { rest, rows } = await wire.finish(id).catch((fault: NativeFault) => {
+    throw typed(fault, path);
+  });
+  return { value: parse(rest), rows };
 }
 
 /** Pushes parts until the text is refused or ends. */
@@ -92,10 +67,8 @@ async function pushAll(
   wire: NativeWire,
   id: number,
   parts: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-  signal: AbortSignal | undefined,
 ): Promise<void> {
   for await (const part of parts) {
-    if (signal?.aborted) return;
     const waiting = wire.push(id, part);
     if (waiting < 0) return;
     if (waiting > MOST_WAITING) await wire.drained(id);

@@ -26,9 +26,6 @@ const result = wire.open({
   runs: Uint32Array.of(0, length),
   output: new Float32Array(length),
   packed: false,
-  maxBytes: 1e9,
-  maxOtherBytes: 1000,
-  maxDepth: 4,
 });
 for (let i = 0; i < 10; i++)
   wire.push(result, Buffer.from(`${i === 0 ? "[[" : ""}${"1.25,".repeat(100_000)}`));

@@ -1,7 +1,7 @@
-// Results read through the addon: beside JSON.parse, cut anywhere, faults, signals.
+// Results read through the addon: beside JSON.parse, cut anywhere, faults.
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
-import { AbortError } from "../../src/errors.ts";
+import { describe, expect, it, vi } from "vitest";
+import { nativeWire } from "../../src/wire/binding.ts";
 import { ResultError } from "../../src/wire/errors.ts";
 import {
   LOGPROBS_IN_OPERATION,
@@ -206,18 +206,24 @@ describe("a fault", () => {
     expect(await fault(inRow)).toMatchObject({ sample: 1, position: 1, garbled: true });
   });
 
-  it("is a text beyond the limits", async () => {
-    const whole = JSON.stringify(rowsOf([[1], [1, 2, 3]]));
-    expect((await fault(whole, { maxBytes: whole.length - 1 })).message).toContain(
-      `at most ${whole.length - 1} bytes`,
-    );
-    expect((await fault(whole, { maxOtherBytes: 50 })).message).toContain("at most 50 bytes beside the rows");
+  it("is a text that is too deep", async () => {
     const deep = await fault("[".repeat(100));
     expect(deep.message).toContain("at most 64 levels");
     expect(deep.garbled).toBe(false);
-    expect((await fault(whole, { maxBytes: 50 })).garbled).toBe(false);
-    expect((await fault(whole, { maxOtherBytes: 50 })).garbled).toBe(false);
-    expect((await read(whole, weights, { maxBytes: whole.length, maxDepth: 5 })).rows).toBe(2);
+  });
+
+  it("is a text with too much beside its rows", async () => {
+    const most = 64 * 1024 * 1024;
+    const large = await fault(`"${"x".repeat(most)}`, { parts: 1024 * 1024 });
+    expect(large.message).toContain(`at most ${most} bytes beside the rows`);
+    expect(large.garbled).toBe(false);
+  });
+
+  const options = () => ({
+    path: LOGPROBS_IN_OUTPUT,
+    layout: layoutOf([[1]]),
+    output: new Float32Array(1),
+    packed: false,
   });
 
   it.each([
@@ -229,12 +235,26 @@ describe("a fault", () => {
       yield Buffer.from("{");
       throw thrown;
     };
-    const layout = layoutOf([[1]]);
-    const options = { path: LOGPROBS_IN_OUTPUT, layout, output: new Float32Array(1), packed: false };
-    await readResult(parts(), options).then(
+    await readResult(parts(), options()).then(
       () => expect.unreachable(),
       (error: unknown) => expect(error).toBe(thrown),
     );
+  });
+
+  it("of where the text comes from is told when the output is written to no more", async () => {
+    const wire = nativeWire();
+    const finishing = wire.finish.bind(wire);
+    let ended = false;
+    const finish = vi.spyOn(wire, "finish").mockImplementation((id) => {
+      return finishing(id).finally(() => (ended = true));
+    });
+    const parts = function* () {
+      yield Buffer.from("{");
+      throw new RangeError("cut");
+    };
+    await expect(readResult(parts(), options())).rejects.toThrow(RangeError);
+    expect(ended).toBe(true);
+    finish.mockRestore();
   });
 
   it("ends the text's source", async () => {
@@ -246,36 +266,8 @@ describe("a fault", () => {
         ended = true;
       }
     };
-    const options = {
-      path: LOGPROBS_IN_OUTPUT,
-      layout: layoutOf([[1]]),
-      output: new Float32Array(1),
-      packed: false,
-    };
-    await expect(readResult(parts(), options)).rejects.toBeInstanceOf(ResultError);
+    await expect(readResult(parts(), options())).rejects.toBeInstanceOf(ResultError);
     expect(ended).toBe(true);
-  });
-});
-
-describe("a signal", () => {
-  const options = (signal: AbortSignal): ResultOptions => ({
-    path: LOGPROBS_IN_OUTPUT,
-    layout: layoutOf([[1]]),
-    output: new Float32Array(1),
-    packed: false,
-    signal,
-  });
-
-  it("stops a result before it begins and while it arrives", async () => {
-    await expect(readResult([], options(AbortSignal.abort("why")))).rejects.toMatchObject({ cause: "why" });
-    const controller = new AbortController();
-    const parts = async function* () {
-      for (let i = 0; ; i++) {
-        if (i === 100) controller.abort();
-        yield Buffer.from(" ".repeat(5000));
-      }
-    };
-    await expect(readResult(parts(), options(controller.signal))).rejects.toBeInstanceOf(AbortError);
   });
 });
 

@@ -39,8 +39,8 @@ void Encoding::next(Pool& pool) {
     cancel_.check();
     // Behind a piece that failed nothing need be written; what is before it has its say.
     if (piece < failed_) write(piece, blocks_[piece]);
-  } catch (const Error& error) {
-    fail(piece, error);
+  } catch (...) {
+    fail(piece, standard_error());
   }
   if (--left_ == 0) return done_(error_);
   // Behind whatever else waits for the pool.

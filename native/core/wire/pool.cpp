@@ -1,6 +1,7 @@
 // Threads that turn numbers into text and back, so that the event loop does not.
 #include "core/wire/pool.h"
 
+#include <system_error>
 #include <utility>
 
 #ifdef __linux__
@@ -22,7 +23,12 @@ void step_back() {
 }  // namespace
 
 Pool::Pool(int threads) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { loop(); });
+  threads_.reserve(threads);
+  try {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { loop(); });
+  } catch (const std::system_error&) {
+    if (threads_.empty()) throw;
+  }
 }
 
 Pool::~Pool() {

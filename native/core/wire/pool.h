@@ -14,6 +14,8 @@ class Pool {
  public:
   using Task = std::function<void()>;
 
+  /// Has fewer threads where the system refuses some, and throws `std::system_error` where it
+  /// refuses all.
   explicit Pool(int threads);
   /// Waits for the tasks that are running; those that wait never run.
   ~Pool();

@@ -100,8 +100,8 @@ size_t Reading::follow(std::string_view slice, Passages* later) {
   try {
     cancel_.check();
     reader_.push(slice, later);
-  } catch (const Error& error) {
-    fail(order + 1, error);
+  } catch (...) {
+    fail(order + 1, standard_error());
   }
   return order;
 }
@@ -112,8 +112,8 @@ void Reading::read(std::vector<Passage>& passages, size_t order) {
   try {
     cancel_.check();
     for (Passage& passage : passages) passage.read();
-  } catch (const Error& error) {
-    fail(order, error);
+  } catch (...) {
+    fail(order, standard_error());
   }
 }
 
@@ -140,8 +140,8 @@ void Reading::settle() {
   try {
     cancel_.check();
     if (!failed()) reader_.finish();
-  } catch (const Error& error) {
-    fail(0, error);
+  } catch (...) {
+    fail(0, standard_error());
   }
   done_(error_);
 }

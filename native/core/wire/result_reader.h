@@ -5,25 +5,21 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "core/wire/passage.h"
+#include "core/wire/result_rest.h"
 #include "core/wire/result_rows.h"
+#include "core/wire/row_place.h"
 #include "core/wire/row_reader.h"
 
 namespace tokengrad {
 
-/// The members that lead from the top of the text to a row, with names of up to 40 characters. One
-/// of them is `kEachSample`: the elements of an array, one a sample.
-using RowPath = std::vector<std::string>;
-inline constexpr std::string_view kEachSample = "*";
-
+/// Bounds of what a text may make a reader hold. The rows are bounded by their buffer.
 struct ReadLimits {
-  /// Bytes of the whole text, and of what is not in the rows.
-  uint64_t bytes;
-  uint64_t other_bytes;
+  /// Bytes of what is not in the rows.
+  size_t other_bytes = size_t{64} << 20;
   /// Arrays and objects within each other.
-  uint32_t depth;
+  size_t depth = 64;
 };
 
 /// Whatever is in the rows is checked here. The rest is given back with every row's array left
@@ -32,7 +28,7 @@ struct ReadLimits {
 class ResultReader {
  public:
   /// Throws `ERR_REQUEST` if the path or the rows are no good.
-  ResultReader(RowPath path, const RowsSpec& rows, const ReadLimits& limits);
+  ResultReader(RowPath path, const RowsSpec& rows, const ReadLimits& limits = {});
 
   /// The next bytes. They are not needed any more afterwards, but for passages that are left, if
   /// there is a place for them: whoever calls must read these all. Throws `ERR_RESULT`, and then no
@@ -42,7 +38,7 @@ class ResultReader {
   void finish();
 
   /// The text without the rows' numbers.
-  const std::string& rest() const { return rest_; }
+  const std::string& rest() const { return rest_.text(); }
   size_t complete_rows() const { return rows_.complete(); }
 
  private:
@@ -52,52 +48,21 @@ class ResultReader {
     kEscape,  // behind a backslash
     kRow,
   };
-  /// An object or array that is open.
-  struct Frame {
-    bool object;
-    /// In an object: the next string is a key.
-    bool key;
-    /// How many members of the path lead here, and to the value that comes next; -1 if it is not on
-    /// the path.
-    int here;
-    int next;
-    size_t index;
-  };
 
   const char* structure(const char* at, const char* end);
   const char* string(const char* at, const char* end);
   const char* row(const char* at, const char* end, Passages* later);
   void open(char bracket);
-  void close(char bracket);
   void end_row();
-  void end_string();
-  /// Whether the array of the samples is the innermost one that is open.
-  bool among_samples() const {
-    return !stack_.empty() && stack_.back().here >= 0 && path_[stack_.back().here] == kEachSample &&
-           !stack_.back().object && state_ == State::kStructure;
-  }
-  /// Keeps the end of an element, or drops it all if it is like the one before. Gives `end`.
-  const char* end_sample(const char* begin, const char* end);
-  void keep(const char* begin, const char* end);
-  RowCursor begin_row();
-  bool at_row() const { return !stack_.empty() && stack_.back().next == path_length_; }
+  RowCursor begin_row() { return rows_.begin(place_.sample()); }
 
-  RowPath path_;
-  int path_length_;
+  RowPlace place_;
   ResultRows rows_;
   /// The row that is being read.
   RowReader row_;
-  ReadLimits limits_;
+  ResultRest rest_;
   uint64_t bytes_ = 0;
   State state_ = State::kStructure;
-  std::vector<Frame> stack_;
-  std::string rest_;
-  /// In the rest: where the samples' element that is open begins, and the last one that was given.
-  struct {
-    size_t begin;
-    size_t last_begin;
-    size_t last_end;
-  } sample_{};
   /// The key that is being read, as far as it came.
   std::string text_;
   bool in_key_ = false;

@@ -56,7 +56,7 @@ struct TextCursor {
 };
 
 /// Writes the values of the next positions, up to `end`, each with a comma behind it, and gives the
-/// end of the text. Touches up to 32 bytes more. Throws `BadValue`.
+/// end of the text. Touches up to `kNumberRoom` bytes more. Throws `BadValue`.
 char* write_positions(const TextRow& row, TextCursor& cursor, size_t end, char* out);
 /// Goes past positions without writing them.
 void skip_positions(const TextRow& row, TextCursor& cursor, size_t end);

@@ -11,7 +11,8 @@
 namespace tokengrad {
 namespace {
 
-/// Brackets of a row, and what writers touch behind the text.
+/// Bytes of a row's brackets. Every piece of a row has room for both, though a row that is cut has
+/// each in one of its pieces only.
 constexpr size_t kBrackets = 2;
 
 void check_runs(const TextRow& row, size_t index) {
@@ -53,6 +54,7 @@ TextPlan::TextPlan(FixedTexts texts, std::vector<TextRow> rows, size_t piece_byt
 }
 
 void TextPlan::cut(size_t piece_bytes) {
+  // An empty piece has what writers touch behind the last value.
   Piece piece{0, {}, true, kNumberRoom};
   const auto close = [&](size_t row, const TextCursor& cursor, bool with_text) {
     pieces_.push_back(piece);

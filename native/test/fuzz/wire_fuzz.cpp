@@ -41,12 +41,12 @@ struct Outcome {
 
 using Parts = std::deque<std::vector<char>>;
 
-/// A text in parts of up to `most` bytes, each in memory of its own size.
+/// A text in parts of 0 to `most` bytes, each in memory of its own size.
 Parts cut(std::string_view text, uint32_t seed, size_t most) {
   std::minstd_rand random(seed);
   Parts parts;
   while (!text.empty()) {
-    const std::string_view part = text.substr(0, random() % most + 1);
+    const std::string_view part = text.substr(0, random() % (most + 1));
     parts.emplace_back(part.begin(), part.end());
     text.remove_prefix(part.size());
   }
@@ -85,8 +85,7 @@ Outcome read(Parts parts, bool packed, bool on_pool) {
   Outcome outcome;
   outcome.values.assign(packed ? 4 : 8, 0);
   ResultReader reader({"output", "rows", "*", "data"},
-                      {lengths, run_counts, runs, outcome.values, packed},
-                      {.bytes = 1 << 20, .other_bytes = 1 << 20, .depth = 16});
+                      {lengths, run_counts, runs, outcome.values, packed}, {.depth = 16});
   const auto take = [&](const ResultReader& done) {
     outcome.rest = done.rest();
     require(done.complete_rows() == 0 || done.complete_rows() == lengths.size());

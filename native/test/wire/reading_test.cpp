@@ -25,9 +25,8 @@ struct Text {
     text += "],\"x\":1}";
   }
   std::shared_ptr<Reading> reading() {
-    const ReadLimits limits{uint64_t{1} << 30, 1 << 20, 8};
     return std::make_shared<Reading>(
-        ResultReader({"rows", "*"}, {lengths, run_counts, runs, out, false}, limits));
+        ResultReader({"rows", "*"}, {lengths, run_counts, runs, out, false}));
   }
 };
 
@@ -123,6 +122,27 @@ TEST(a_small_result_is_read_where_it_is_pushed) {
   reading->finish([&](const std::optional<Error>& error) { done = !error; });
   EXPECT(done);
   EXPECT_EQUAL(reading->result().rest(), "{\"status\":1}");
+}
+
+TEST(an_empty_part_waits_behind_those_on_the_pool) {
+  Pool pool(1);
+  std::promise<void> turn;
+  pool.submit([&] { turn.get_future().wait(); });
+  Text text;
+  const auto reading = text.reading();
+  const std::string_view all = text.text;
+  EXPECT_EQUAL(reading->push(pool, ""), 0u);
+  EXPECT_EQUAL(reading->consumed(), 1u);
+  EXPECT_EQUAL(reading->push(pool, all.substr(0, 100'000)), 100'000u);
+  EXPECT_EQUAL(reading->push(pool, ""), 100'000u);
+  EXPECT_EQUAL(reading->push(pool, all.substr(100'000)), all.size());
+  EXPECT_EQUAL(reading->consumed(), 1u);
+  std::promise<std::optional<Error>> done;
+  reading->finish([&](std::optional<Error> error) { done.set_value(std::move(error)); });
+  turn.set_value();
+  EXPECT(!done.get_future().get());
+  EXPECT_EQUAL(reading->consumed(), 4u);
+  EXPECT_EQUAL(text.out.back(), -299999.5f);
 }
 
 TEST(a_reading_can_be_cancelled_at_any_time) {
