@@ -1,4 +1,5 @@
 // Tables of figures, in Markdown.
+import type { Hold } from "./hold.ts";
 import type { Summary } from "./statistics.ts";
 
 const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
@@ -12,6 +13,10 @@ export function figure(value: number | undefined): string {
   const digits = value >= 100 ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3;
   return value.toFixed(digits);
 }
+
+/** A hold of the event loop: the work's own, and in all. */
+export const holdFigure = (hold: Hold | undefined) =>
+  hold === undefined ? figure(undefined) : `${figure(hold.own)} (${figure(hold.whole)})`;
 
 export const count = (tokens: number) => tokens.toLocaleString("en");
 /** A median with its tenth and ninetieth percentile. */

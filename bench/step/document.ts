@@ -24,8 +24,8 @@ is not the only one. Times are of the contestants' own clocks.
 
 Memory is resident memory: *peak* of the process, *growth* from its state before the first step, with the batch loaded and
 the session open. Node's processes hold some 35 MiB for running TypeScript. *bytes a gradient* counts trained positions, with
-the comma. *event loop held* is the longest time of a step in which nothing else could run: the median of three steps that
-are not among those timed.`;
+the comma. *event loop held* is the longest time of a step in which nothing else could run on it: without the time in which other
+threads and programs had the CPU, and (with it). Medians of five steps that are not among those timed.`;
 
 export const stepDocument = (rows: readonly Row[]): string => `## Goals
 

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { checkAnswer, type Exact } from "../exact.ts";
+import type { Hold } from "../hold.ts";
 import { Peer, PeerError } from "../peer.ts";
 import { type Summary, summarize } from "../statistics.ts";
 import { inTurns } from "../turns.ts";
@@ -24,8 +25,8 @@ export interface Measured {
   readonly memory: Memory;
   /** Of a trained position on the wire. */
   readonly bytesPerGradient: number;
-  /** The longest time that a step held the event loop. @unit milliseconds */
-  readonly hold: number | undefined;
+  /** How long a step held the event loop. */
+  readonly hold: Hold | undefined;
 }
 
 /** A trainer and the batch that it answers for. */
@@ -82,7 +83,7 @@ export async function measureSteps(
     const measured = new Map<string, Measured>();
     for (const [{ contestant, peer, bytesPerGradient }, times] of taken) {
       const memory = (await peer.ask<Memory>("memory")) as Memory;
-      const { hold } = contestant.hasLoop ? await peer.ask<{ hold: number }>("hold") : {};
+      const hold = contestant.hasLoop ? ((await peer.ask<Hold>("hold")) as Hold) : undefined;
       const { version } = peer;
       measured.set(contestant.title, { version, times: summaries(times), memory, bytesPerGradient, hold });
     }

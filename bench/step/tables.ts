@@ -1,5 +1,5 @@
 // The tables of whole steps.
-import { figure, spread, table } from "../table.ts";
+import { figure, holdFigure, spread, table } from "../table.ts";
 import { BFLOAT16, FLOAT32 } from "./contestants.ts";
 import { growth, PYTHON, peak, type Row, ratio, whole } from "./rows.ts";
 import { PARTS } from "./times.ts";
@@ -32,7 +32,7 @@ export const stepTable = (rows: readonly Row[]): string =>
         figure(peak(each)),
         figure(growth(each)),
         figure(each.bytesPerGradient),
-        figure(each.hold),
+        holdFigure(each.hold),
       ]),
     ),
   );

@@ -1,7 +1,7 @@
 // A contestant of the benchmark of steps: a training loop with tokengrad.
 //
 //   turn MILLISECONDS    steps until so much time has passed, at least one
-//   hold                 the longest time that a step holds the event loop, in milliseconds: the median of some steps
+//   hold                 the longest time that a step holds the event loop, as a `Hold`
 //   memory               what this process holds
 //
 // Run as `tokengrad.ts THREADS WORKLOAD LOSS URL DTYPE` in the folder of the batches.
@@ -85,7 +85,7 @@ await serve(`Node ${process.version}`, {
     while (performance.now() - began < Number(ms)) steps.push(await step());
     return { loss: steps.at(-1)!.loss, times: steps.map(({ times }) => times) };
   },
-  hold: async () => ({ hold: await longestHold(step) }),
+  hold: () => longestHold(step),
   memory: (): Memory => ({ before, peak: residentPeak() }),
 });
 engine.dispose();

@@ -19,7 +19,8 @@ begins with a run that does not count.
 
 *ns a value* counts the numbers that are more than placeholders: the gradients and log-probabilities of trained positions, and
 all ids. *CPU* is what all threads of the process take together, however many they are. *event loop held* is the longest time
-of a run in which nothing else could run, the median of three runs.`;
+of a run in which nothing else could run on it: without the time in which other threads and programs had the CPU, and (with it).
+Medians of five runs.`;
 
 export const wireDocument = (
   rows: readonly Row[],

@@ -33,7 +33,7 @@ export function wireGoals(rows: readonly Row[], scaled: ReadonlyMap<StageName, r
       reached: reachedBy(
         rows,
         ({ stage, workload }) => `${STAGES[stage]} at ${workload}`,
-        ({ hold }) => hold,
+        ({ hold }) => hold.own,
       ),
     },
   ];

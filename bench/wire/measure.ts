@@ -1,5 +1,5 @@
 // Measures a stage: compares everyone's answers first, then lets them run in turns.
-import { longestHold } from "../hold.ts";
+import { type Hold, longestHold } from "../hold.ts";
 import { PeerError } from "../peer.ts";
 import { type Summary, summarize } from "../statistics.ts";
 import { inTurns } from "../turns.ts";
@@ -23,8 +23,8 @@ export interface Row {
   readonly times: ReadonlyMap<string, Summary>;
   /** What a run of tokengrad takes of all CPUs together. @unit milliseconds */
   readonly cpu: number;
-  /** The longest time that tokengrad held the event loop. @unit milliseconds */
-  readonly hold: number;
+  /** How long tokengrad held the event loop. */
+  readonly hold: Hold;
 }
 
 /**

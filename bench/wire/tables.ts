@@ -1,6 +1,6 @@
 // The tables of the wire.
 import { growth, type Sized } from "../scaling.ts";
-import { count, figure, spread, table } from "../table.ts";
+import { count, figure, holdFigure, spread, table } from "../table.ts";
 import { JAVASCRIPT, ORJSON, OURS, PYTHON, STAGES, type StageName } from "./contestants.ts";
 import type { Row } from "./measure.ts";
 
@@ -38,7 +38,7 @@ export const stageTable = (rows: readonly Row[]): string =>
       figure(cpuPerValue(row)),
       ...PEERS.map((peer) => figure(row.times.get(peer)?.median)),
       ...PEERS.map((peer) => figure(ratio(row, peer))),
-      figure(row.hold),
+      holdFigure(row.hold),
     ]),
   );
 

@@ -102,6 +102,12 @@ std::span<const uint32_t> Reader::uint32s() const {
   return {static_cast<const uint32_t*>(view.data), view.length};
 }
 
+std::span<const int32_t> Reader::int32s() const {
+  const View view = typed_array("an Int32Array");
+  if (view.type != napi_int32_array) refuse("an Int32Array");
+  return {static_cast<const int32_t*>(view.data), view.length};
+}
+
 InputData Reader::floats() const {
   const View view = typed_array("a Float32Array or a Float64Array");
   const int64_t size = static_cast<int64_t>(view.length);

@@ -33,6 +33,7 @@ class Reader {
   /// These give memory that JavaScript owns. It stays while the value is referenced, unless its
   /// buffer is transferred.
   std::span<const uint32_t> uint32s() const;
+  std::span<const int32_t> int32s() const;
   InputData floats() const;
   std::span<double> float64s() const;
   std::span<std::byte> bytes() const;

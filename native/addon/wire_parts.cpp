@@ -45,13 +45,12 @@ class TypedArrays {
 /// The part of `runs` that is a row's: two numbers of `range`, the first run and how many there
 /// are.
 std::optional<std::span<const uint32_t>> runs_of(std::span<const uint32_t> runs,
-                                                 const double* range, const Reader& refuser) {
+                                                 const int32_t* range, const Reader& refuser) {
   if (range[1] < 0) return std::nullopt;
-  const double last = range[0] + range[1];
-  if (!(range[0] >= 0 && 2 * last <= static_cast<double>(runs.size()))) {
-    refuser.refuse("ranges within the runs");
-  }
-  return runs.subspan(2 * static_cast<size_t>(range[0]), 2 * static_cast<size_t>(range[1]));
+  const size_t first = 2 * static_cast<size_t>(range[0]);
+  const size_t count = 2 * static_cast<size_t>(range[1]);
+  if (range[0] < 0 || first + count > runs.size()) refuser.refuse("ranges within the runs");
+  return runs.subspan(first, count);
 }
 
 TextRow row_of(const Reader::View& values, uint8_t rule,
@@ -95,7 +94,7 @@ TextPlan text_plan_of(const Reader& rows, size_t piece_bytes) {
   const Reader values = rows["values"];
   const std::span<const uint32_t> runs = rows["runs"].uint32s();
   const Reader run_ranges = rows["runRanges"];
-  const std::span<const double> ranges = run_ranges.float64s();
+  const std::span<const int32_t> ranges = run_ranges.int32s();
   const std::string_view rules = bytes_of(rows["rules"]);
   const std::span<const double> lengths = rows["lengths"].float64s();
   const uint32_t count = values.length();

@@ -58,13 +58,16 @@ export class Gradients<D extends Dtype = Dtype> {
   }
 }
 
+const bytesIn = ({ buffer, byteOffset, byteLength }: Float64Array) =>
+  Buffer.from(buffer, byteOffset, byteLength);
+
 /**
  * Takes the memory of gradients that are no longer needed, for rows with the given offsets. Whoever holds the old ones
  * sees no rows any more, so that nobody reads or moves what native code writes to.
  */
 export function takeBuffer(gradients: Gradients, offsets: Float64Array): ArrayBuffer {
   const own = Gradients.offsetsOf(gradients);
-  const fits = own.length === offsets.length && own.every((offset, i) => offset === offsets[i]);
+  const fits = Buffer.compare(bytesIn(own), bytesIn(offsets)) === 0;
   const size = offsets.at(-1)! * bytesOf(gradients.dtype);
   if (!fits || gradients.buffer.byteLength !== size) {
     throw new InputError(

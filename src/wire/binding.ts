@@ -28,7 +28,7 @@ export interface NativeRows {
    * Index of each row's first run and how many there are; all positions outside of them hold 0, or -0. Of -1 runs every
    * position has its value.
    */
-  readonly runRanges: Float64Array;
+  readonly runRanges: Int32Array;
   /** Positions of a row whose values are those of its runs only; -1 where `values` has all positions. */
   readonly lengths: Float64Array;
 }

@@ -56,10 +56,10 @@ export class RowColumns {
   readonly #values: ArrayLike<unknown>[] = [];
   readonly #rules = new Uint8Array(COLUMN_ROWS);
   #runs: Uint32Array | undefined;
-  readonly #runRanges = new Float64Array(2 * COLUMN_ROWS);
+  readonly #runRanges = new Int32Array(2 * COLUMN_ROWS);
   readonly #lengths = new Float64Array(COLUMN_ROWS);
   readonly #paths: string[] = [];
-  readonly #samples = new Float64Array(COLUMN_ROWS);
+  readonly #samples = new Uint32Array(COLUMN_ROWS);
   readonly #outside: (string | undefined)[] = [];
   /** Rows whose values are still to be copied. */
   readonly #foreign: number[] = [];
@@ -115,6 +115,17 @@ export class RowColumns {
       }
     }
     return undefined;
+  }
+
+  /** Makes room for other rows. */
+  clear(): void {
+    this.#texts.length = 0;
+    this.#values.length = 0;
+    this.#runs = undefined;
+    this.#paths.length = 0;
+    this.#outside.length = 0;
+    this.textBytes = 0;
+    this.values = 0;
   }
 
   /** The rows that are settled, with the text behind the last one. */

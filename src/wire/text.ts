@@ -49,6 +49,8 @@ export class TextBuilder {
   readonly #pace = new Pace();
   /** Groups that are handed over, the first ones. */
   #handedOver = 0;
+  /** Columns of groups that are written. */
+  readonly #spare: RowColumns[] = [];
   /** What is in no group yet: rows, and the text behind the last one. */
   #rows = new RowColumns();
   #tail = "";
@@ -145,7 +147,7 @@ export class TextBuilder {
   /** Makes a group of the rows that are in none yet, and the text behind them. */
   #close(end: string): void {
     this.#groups.push({ rows: this.#rows, end });
-    this.#rows = new RowColumns();
+    this.#rows = this.#spare.pop() ?? new RowColumns();
   }
 
   async #handOver(): Promise<void> {
@@ -182,6 +184,8 @@ export class TextBuilder {
     group.written.then(
       () => {
         delete group.rows;
+        rows.clear();
+        this.#spare.push(rows);
       },
       // Which fault is the first can be told when all have settled.
       () => {

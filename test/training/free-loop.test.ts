@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
+import { longestHold } from "../../bench/hold.ts";
 import { Client } from "../../src/client/client.ts";
 import type { Gradients } from "../../src/engine/gradients.ts";
 import { defineLoss, perToken } from "../../src/loss/define.ts";
@@ -11,31 +12,13 @@ import { computeCustomForwardBackward } from "../../src/training/custom-loss.ts"
 import { useEngine } from "../engine/helpers.ts";
 
 const held = useEngine();
-/** The aim is 5 ms, on CPUs of one's own; here other tests run beside. Parsed as JSON, results hold it for hundreds. @unit milliseconds */
-const LONGEST_HOLD = 25;
-/** Other programs may hold up any one step, but not all of them. */
-const STEPS = 12;
+/** Of the step's own making: other tests run beside. Parsed as JSON, results hold it for hundreds. @unit milliseconds */
+const LONGEST_HOLD = 5;
 
 const drift = defineLoss({
   inputs: { reference: perToken() },
   loss: ({ logprobs, reference }) => logprobs.sub(reference).square().mean("sample").mean(),
 });
-
-/** The longest time in which the event loop did nothing else. @unit milliseconds */
-async function longestHold(work: () => Promise<unknown>): Promise<number> {
-  let longest = 0;
-  let last = performance.now();
-  const look = () => {
-    const now = performance.now();
-    longest = Math.max(longest, now - last - 1);
-    last = now;
-  };
-  const timer = setInterval(look, 1);
-  await work();
-  clearInterval(timer);
-  look();
-  return longest;
-}
 
 async function connect(rows: number, length: number): Promise<Client> {
   const script = fileURLToPath(new URL("instant.mjs", import.meta.url));
@@ -53,8 +36,9 @@ async function connect(rows: number, length: number): Promise<Client> {
 
 test.each([
   [64, 512],
-  [512, 4096],
+  [512, 8192],
   [10_000, 60],
+  [100_000, 40],
 ])("a step of %d x %d tokens does not hold it", { timeout: 120_000 }, async (rows, length) => {
   const client = await connect(rows, length);
   const session = await client.sessions.attach("s-1");
@@ -73,9 +57,8 @@ test.each([
     into = gradients;
   };
   await step();
-  let best = Infinity;
-  for (let nth = 0; nth < STEPS && best >= LONGEST_HOLD; nth++) {
-    best = Math.min(best, await longestHold(step));
-  }
-  expect(best).toBeLessThan(LONGEST_HOLD);
+  await step();
+  const hold = await longestHold(step);
+  // Collections take longer where there are this many objects, which are the caller's.
+  expect(rows < 100_000 ? hold.own : hold.code).toBeLessThan(LONGEST_HOLD);
 });

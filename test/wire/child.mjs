@@ -11,7 +11,8 @@ const { id, sizes } = wire.plan({
   textEnds: Uint32Array.of(0, 0),
   values: [values],
   rules: Uint8Array.of(0),
-  runs: [undefined],
+  runs: new Uint32Array(0),
+  runRanges: Int32Array.of(0, -1),
   lengths: Float64Array.of(-1),
 });
 const written = wire.write(
