@@ -35,7 +35,7 @@ class Wire : public Napi::ObjectWrap<Wire> {
 
   /// A text to be written. All of these belong to the JavaScript thread.
   struct Writing {
-    std::shared_ptr<Encoding> encoding;
+    std::unique_ptr<Encoding> encoding;
     /// The rows and the blocks.
     Kept kept;
     std::optional<Deferred> deferred;

@@ -34,7 +34,7 @@ Napi::Value Wire::plan(const Napi::CallbackInfo& info) {
     check_open();
     Writing writing;
     writing.encoding =
-        std::make_shared<Encoding>(text_plan_of(Reader(info[0], "rows"), piece_bytes_));
+        std::make_unique<Encoding>(text_plan_of(Reader(info[0], "rows"), piece_bytes_));
     writing.kept.push_back(Napi::Reference<Napi::Value>::New(info[0], 1));
     const TextPlan& plan = writing.encoding->plan();
     std::vector<size_t> sizes(plan.pieces());

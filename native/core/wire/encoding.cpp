@@ -25,26 +25,28 @@ void Encoding::run(const std::vector<std::span<char>>& blocks) {
 void Encoding::start(Pool& pool, std::vector<std::span<char>> blocks, Done done) {
   blocks_ = std::move(blocks);
   done_ = std::move(done);
-  left_ = plan_.pieces();
   const size_t tasks = std::min<size_t>(pool.threads(), plan_.pieces());
-  for (size_t i = 0; i < tasks; ++i) {
-    pool.submit([self = shared_from_this(), &pool] { self->next(pool); });
-  }
+  tasks_ = tasks;
+  for (size_t i = 0; i < tasks; ++i) pool.submit([this, &pool] { next(pool); });
 }
 
 void Encoding::next(Pool& pool) {
   const size_t piece = next_++;
-  if (piece >= plan_.pieces()) return;
-  try {
-    cancel_.check();
-    // Behind a piece that failed nothing need be written; what is before it has its say.
-    if (piece < failed_) write(piece, blocks_[piece]);
-  } catch (...) {
-    fail(piece, standard_error());
+  if (piece < plan_.pieces()) {
+    try {
+      cancel_.check();
+      // Behind a piece that failed nothing need be written; what is before it has its say.
+      if (piece < failed_) write(piece, blocks_[piece]);
+    } catch (...) {
+      fail(piece, standard_error());
+    }
+    // The next one goes behind whatever else waits for the pool.
+    if (next_ < plan_.pieces()) return pool.submit([this, &pool] { next(pool); });
   }
-  if (--left_ == 0) return done_(error_);
-  // Behind whatever else waits for the pool.
-  pool.submit([self = shared_from_this(), &pool] { self->next(pool); });
+  if (--tasks_ > 0) return;
+  // Once it is called this object may be gone.
+  const Done done = std::move(done_);
+  done(std::move(error_));
 }
 
 void Encoding::fail(size_t piece, const Error& error) {

@@ -16,7 +16,10 @@
 
 namespace tokengrad {
 
-class Encoding : public std::enable_shared_from_this<Encoding> {
+/// Belongs to a thread that is not the pool's, which must keep it until it is done or the pool is
+/// gone: what that thread has allocated it should free by itself, as two threads that share a part
+/// of the heap wait for each other.
+class Encoding {
  public:
   /// Called once, on one of the pool's threads, when nothing is being written any more. With an
   /// error if a value could not be written (of several the first one) or the encoding was
@@ -33,7 +36,7 @@ class Encoding : public std::enable_shared_from_this<Encoding> {
 
   /// Writes all pieces here and now, one block each.
   void run(const std::vector<std::span<char>>& blocks);
-  /// Writes them on the pool. The blocks must stay until `done` is called, or the pool is gone.
+  /// Writes them on the pool. The blocks, too, must stay.
   void start(Pool& pool, std::vector<std::span<char>> blocks, Done done);
   /// Pieces that have not begun are left out. Safe to call at any time.
   void cancel() { cancel_.set(); }
@@ -53,7 +56,8 @@ class Encoding : public std::enable_shared_from_this<Encoding> {
   Done done_;
   CancelFlag cancel_;
   std::atomic<size_t> next_{0};
-  std::atomic<size_t> left_{0};
+  /// Tasks of the pool that write, or will.
+  std::atomic<size_t> tasks_{0};
   std::mutex mutex_;
   /// The first piece that failed, and why.
   std::atomic<size_t> failed_{SIZE_MAX};

@@ -4,23 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#ifdef __linux__
-#include <sys/resource.h>
-#endif
-
 namespace tokengrad {
-namespace {
-
-/// Lets the event loop's thread go first where there are more threads than CPUs. On Linux each
-/// thread has a priority of its own; a lower one needs no permission.
-void step_back() {
-#ifdef __linux__
-  constexpr int kNiceness = 10;
-  setpriority(PRIO_PROCESS, /*the calling thread*/ 0, kNiceness);
-#endif
-}
-
-}  // namespace
 
 Pool::Pool(int threads) {
   threads_.reserve(threads);
@@ -51,7 +35,6 @@ void Pool::submit(Task task) {
 }
 
 void Pool::loop() {
-  step_back();
   for (;;) {
     Task task;
     {

@@ -23,7 +23,7 @@ TEST(rows_end_where_their_brackets_are) {
     texts.emplace_back(length % 3, '-');
   }
   for (size_t piece = 1; piece < 3000; piece += 13) {
-    const auto encoding = std::make_shared<Encoding>(TextPlan(fixed(texts), rows, piece));
+    const auto encoding = std::make_unique<Encoding>(TextPlan(fixed(texts), rows, piece));
     const Blocks blocks(encoding->plan());
     Pool pool(3);
     EXPECT(!finish(encoding, pool, blocks));
@@ -67,7 +67,7 @@ TEST(texts_are_the_same_however_they_are_cut) {
   Pool pool(3);
   for (size_t piece = 1; piece < 1500; piece += 7) {
     EXPECT_EQUAL(encode(texts, given, piece), whole);
-    const auto encoding = std::make_shared<Encoding>(TextPlan(fixed(texts), given, piece));
+    const auto encoding = std::make_unique<Encoding>(TextPlan(fixed(texts), given, piece));
     const Blocks blocks(encoding->plan());
     EXPECT(!finish(encoding, pool, blocks));
     EXPECT_EQUAL(blocks.joined(encoding->lengths()), whole);
@@ -99,7 +99,7 @@ TEST(the_memory_for_ids_and_weights_goes_by_their_values) {
 TEST(an_encoding_that_is_cancelled_says_so_once_it_has_stopped) {
   Pool pool(2);
   const std::vector<float> values(200'000, 0.1f);
-  const auto encoding = std::make_shared<Encoding>(
+  const auto encoding = std::make_unique<Encoding>(
       TextPlan(fixed({"", ""}), {row_of(RowType::kFloat32, RowRule::kNumber, values)}, 1000));
   const Blocks blocks(encoding->plan());
   encoding->cancel();
@@ -110,7 +110,7 @@ TEST(an_encoding_that_is_cancelled_says_so_once_it_has_stopped) {
 TEST(a_pool_can_end_while_it_works) {
   for (int round = 0; round < 20; ++round) {
     const std::vector<float> values(100'000, 0.1f);
-    const auto encoding = std::make_shared<Encoding>(
+    const auto encoding = std::make_unique<Encoding>(
         TextPlan(fixed({"", ""}), {row_of(RowType::kFloat32, RowRule::kNumber, values)}, 1000));
     const Blocks blocks(encoding->plan());
     std::atomic<int> done{0};

@@ -94,7 +94,7 @@ TEST(of_several_values_that_cannot_be_written_the_first_one_is_named) {
   for (int round = 0; round < 50; ++round) {
     std::vector<float> values(20'000, 0.1f);
     for (const size_t at : {3000, 3001, 9000, 15'000, 19'999}) values[at] = std::nanf("");
-    const auto encoding = std::make_shared<Encoding>(
+    const auto encoding = std::make_unique<Encoding>(
         TextPlan(fixed({"", ""}), {row_of(RowType::kFloat32, RowRule::kNumber, values)}, 1000));
     const Blocks blocks(encoding->plan());
     const std::optional<Error> error = finish(encoding, pool, blocks);

@@ -50,7 +50,7 @@ inline std::string encode(const Texts& texts, const std::vector<TextRow>& rows,
 }
 
 /// Waits for an encoding that runs on a pool.
-inline std::optional<Error> finish(const std::shared_ptr<Encoding>& encoding, Pool& pool,
+inline std::optional<Error> finish(const std::unique_ptr<Encoding>& encoding, Pool& pool,
                                    const Blocks& blocks) {
   std::promise<std::optional<Error>> done;
   encoding->start(pool, blocks.spans,
