@@ -1,12 +1,9 @@
 // How long some work holds the event loop.
 import { closeSync, openSync, readSync } from "node:fs";
-import { type PerformanceEntry, PerformanceObserver, performance } from "node:perf_hooks";
-import { setTimeout } from "node:timers/promises";
+import { performance } from "node:perf_hooks";
 
 /** The longest time of a piece of work in which nothing else could run. @unit milliseconds */
 export interface Hold {
-  /** Of the code alone: without V8's collections, whose length goes by what else the program keeps. */
-  readonly code: number;
   /** Without the time in which other threads and programs had the CPU; where the system does not tell, as `whole`. */
   readonly own: number;
   readonly whole: number;
@@ -18,40 +15,23 @@ const RUNS = 5;
 /** Medians of some runs. */
 export async function longestHold(work: () => Promise<unknown>): Promise<Hold> {
   const holds: Hold[] = [];
-  for (let run = 0; run < RUNS; run++) holds.push(await longestOf(work));
+  for (let run = 0; run < RUNS; run++) holds.push(await holdOf(work));
   const median = (part: keyof Hold) => holds.map((hold) => hold[part]).sort((a, b) => a - b)[RUNS >> 1]!;
-  return { code: median("code"), own: median("own"), whole: median("whole") };
+  return { own: median("own"), whole: median("whole") };
 }
 
-/** What was active from one look to the next: one turn of the event loop, or several short ones. */
-interface Turn {
-  readonly from: number;
-  readonly to: number;
-  readonly active: number;
-  readonly waited: number;
-}
-
-async function longestOf(work: () => Promise<unknown>): Promise<Hold> {
+/** Of one run. */
+export async function holdOf(work: () => Promise<unknown>): Promise<Hold> {
   const waiting = new WaitingTime();
-  const collections: PerformanceEntry[] = [];
-  const observer = new PerformanceObserver((list) => collections.push(...list.getEntries()));
-  observer.observe({ entryTypes: ["gc"] });
-  const turns: Turn[] = [];
-  const now = () => ({
-    time: performance.now(),
-    active: performance.eventLoopUtilization().active,
-    waited: waiting.read(),
-  });
-  let last = now();
+  let [own, whole] = [0, 0];
+  let { active } = performance.eventLoopUtilization();
+  let waited = waiting.read();
+  // What was active from one look to the next is one turn of the event loop, or several short ones.
   const look = () => {
-    const next = now();
-    turns.push({
-      from: last.time,
-      to: next.time,
-      active: next.active - last.active,
-      waited: next.waited - last.waited,
-    });
-    last = next;
+    const now = { active: performance.eventLoopUtilization().active, waited: waiting.read() };
+    whole = Math.max(whole, now.active - active);
+    own = Math.max(own, now.active - active - (now.waited - waited));
+    ({ active, waited } = now);
   };
   const timer = setInterval(look, 1);
   try {
@@ -60,21 +40,8 @@ async function longestOf(work: () => Promise<unknown>): Promise<Hold> {
   } finally {
     clearInterval(timer);
     waiting.close();
-    // Collections are told of later.
-    await setTimeout(10);
-    observer.disconnect();
   }
-  const longest = (of: (turn: Turn) => number) => turns.reduce((most, turn) => Math.max(most, of(turn)), 0);
-  const collecting = ({ from, to }: Turn) =>
-    collections.reduce(
-      (sum, { startTime, duration }) => (startTime >= from && startTime < to ? sum + duration : sum),
-      0,
-    );
-  return {
-    code: longest((turn) => turn.active - turn.waited - collecting(turn)),
-    own: longest(({ active, waited }) => active - waited),
-    whole: longest(({ active }) => active),
-  };
+  return { own, whole };
 }
 
 /** The time in which the main thread could have run and had to wait for a CPU; 0 where the system does not tell. */
