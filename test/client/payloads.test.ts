@@ -120,6 +120,21 @@ describe("requests", () => {
     expect(JSON.parse(posts[1]!.body)).toEqual({ ...(shorten(custom) as object), payload_id: "p-1" });
   });
 
+  test("prepared samples that go out in parts are uploaded part by part, each with its own shortened form", async () => {
+    const samples = [1, 2, 3].map((token) => ({ ...large, tokens: new Int32Array(ROW).fill(token) }));
+    const { session, posts, storage } = await channel({}, { payloads: "upload", maxChunkSamples: 2 });
+    const prepared = await session.prepareSamples(samples);
+    const { operations } = await session.customForwardBackward(prepared, gradientsOf(samples));
+    expect(operations.length).toBe(2);
+    const uploads = storage.requests.map(({ body }) => JSON.parse(body));
+    const firstTokens = ({ samples }: { samples: { model_input: { chunks: object[] } }[] }) =>
+      samples.map(({ model_input }) => JSON.stringify(model_input.chunks[0]).match(/\d+/)![0]);
+    expect(uploads.map(firstTokens)).toEqual([["1", "2"], ["3"]]);
+    for (const [nth, { body }] of posts.entries()) {
+      expect(JSON.parse(body)).toEqual({ ...(shorten(uploads[nth]) as object), payload_id: `p-${nth}` });
+    }
+  });
+
   test("the storage sees neither the key nor the caller's headers", async () => {
     const { session, storage } = await channel({}, { headers: { "x-secret": "s" } });
     await session.customForwardBackward([large], gradientsOf([large]));

@@ -69,6 +69,37 @@ describe("a custom step", () => {
     expect(bodies.length).toBe(6);
   });
 
+  test("gives the room back that it took for samples which no format carries", async () => {
+    const samples = copy();
+    const { session, bodies } = await answering(
+      () => {
+        (samples[0]!.weights as number[])[2] = 0.25;
+      },
+      { maxBytesInFlight: 10, wireFormat: "loss_inputs" },
+    );
+    const keyed = samples.map((sample) => ({ ...sample, routedExpertsKey: "key" }));
+    expect(
+      await rejection(computeCustomForwardBackward(session, keyed, nll, { engine: held.engine })),
+    ).toMatchObject({ path: "samples[0].routedExpertsKey", sample: 0 });
+    await computeCustomForwardBackward(session, samples, nll, { engine: held.engine });
+    // It was kept.
+    expect(samplesOf(bodies[1]!)).toBe(samplesOf(bodies[0]!));
+  });
+
+  test("leaves the gradients of the step before as they were", async () => {
+    const { session } = await answering();
+    const step = async (scale: number) => {
+      const loss = defineLoss({ loss: ({ logprobs }) => logprobs.neg().mean().mul(scale) });
+      return (await computeCustomForwardBackward(session, copy(), loss, { engine: held.engine })).gradients;
+    };
+    const first = await step(1);
+    const rows = [...first].map((row) => [...row]);
+    expect([...(await step(2))].map((row) => [...row])).toEqual(
+      rows.map((row) => row.map((value) => 2 * value)),
+    );
+    expect([...first].map((row) => [...row])).toEqual(rows);
+  });
+
   test("has room to keep what fits, or one text alone", () => {
     const budget = new ByteBudget(100);
     const first = budget.keep(500)!;
@@ -219,7 +250,7 @@ describe("prepared samples", () => {
     const call = session.prepareSamples([{ tokens: row, targets: row, weights: row }], {
       signal: controller.signal,
     });
-    setTimeout(() => controller.abort(), 5);
+    setImmediate(() => controller.abort());
     expect(await rejection(call)).toMatchObject({ code: "ERR_ABORTED" });
   });
 });

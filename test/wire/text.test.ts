@@ -132,6 +132,20 @@ describe("marks", () => {
     expect(joined(written)).toBe(before.at(-1));
   });
 
+  it("are right among rows whose runs lie in several arrays", async () => {
+    const text = new TextBuilder();
+    for (let nth = 0; nth < 4; nth++) {
+      text.text("-");
+      text.row({ values: Float32Array.of(0, nth), rule: "number", runs: runsOf(1, 1), ...at });
+      text.mark();
+      text.text(";");
+      text.mark();
+    }
+    const written = await text.write();
+    expect(joined(written)).toBe("-[0,0];-[0,1];-[0,2];-[0,3];");
+    expect([...written.marks]).toEqual([6, 7, 13, 14, 20, 21, 27, 28]);
+  });
+
   it("of a text without rows", async () => {
     const text = new TextBuilder();
     text.mark();
@@ -265,6 +279,35 @@ describe("a value that cannot be written", () => {
 });
 
 describe("a fault", () => {
+  const bad = { values: Float32Array.of(0, Number.NaN), rule: "number" } as const;
+  const wrong = { values: [1, "2"], rule: "number" } as const;
+
+  it("in values comes before later ones of the wrong type, which are found earlier", async () => {
+    const text = new TextBuilder();
+    for (const [sample, row] of [bad, wrong, wrong].entries()) text.row({ ...row, path: "rows[*]", sample });
+    await expect(text.write()).rejects.toMatchObject({ path: "rows[0]", sample: 0, position: 1 });
+  });
+
+  it("of the wrong type comes before later ones in values", async () => {
+    const text = new TextBuilder();
+    for (const [sample, row] of [wrong, bad].entries()) text.row({ ...row, path: "rows[*]", sample });
+    await expect(text.write()).rejects.toMatchObject({
+      message: 'rows[0], sample 0, position 1: expected a number, got "2"',
+    });
+  });
+
+  it("is named in the place of what a text is given up for behind it", async () => {
+    const later = new Error("later");
+    for (const row of [bad, wrong]) {
+      const text = new TextBuilder();
+      text.row({ ...row, path: "rows[*]", sample: 4 });
+      expect(await text.cancel(later)).toMatchObject({ path: "rows[4]", position: 1 });
+    }
+    const good = new TextBuilder();
+    good.row({ values: Float32Array.of(1), rule: "number", ...at });
+    expect(await good.cancel(later)).toBe(later);
+  });
+
   it("in an early one of many groups ends the text, and nothing else", async () => {
     const values = new Float32Array(64);
     const bad = new TextBuilder();
