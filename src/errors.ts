@@ -19,6 +19,13 @@ export class AbortError extends TokengradError {
   }
 }
 
+/** libtorch or the addon failed in a way that is no fault of the arguments. */
+export class NativeError extends TokengradError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super("ERR_NATIVE", message, options);
+  }
+}
+
 /** An argument has the wrong type, length or value; the message names its path, what was expected and what came. */
 export class InputError extends TokengradError {
   /** Path of the argument, such as `inputs.reference`. */

@@ -99,7 +99,6 @@ export {
   type DeviceReason,
   DisposedError,
   EmptyBatchError,
-  NativeError,
   NonFiniteError,
 } from "./engine/errors.ts";
 export type { GradientRow, Gradients } from "./engine/gradients.ts";
@@ -114,7 +113,7 @@ export type {
   RunOptions,
   RunResult,
 } from "./engine/options.ts";
-export { AbortError, InputError, TokengradError } from "./errors.ts";
+export { AbortError, InputError, NativeError, TokengradError } from "./errors.ts";
 export {
   type AnyTensor,
   defineLoss,

@@ -1,5 +1,5 @@
 // Errors of the engine, and how the addon's plain errors become them.
-import { AbortError, InputError, TokengradError } from "../errors.ts";
+import { AbortError, InputError, NativeError, TokengradError } from "../errors.ts";
 import type { Graph, Program } from "../loss/graph.ts";
 import type { CudaInfo, NativeFault } from "./binding.ts";
 
@@ -27,13 +27,6 @@ export class DisposedError extends TokengradError {
 export class EmptyBatchError extends TokengradError {
   constructor(samples: number) {
     super("ERR_EMPTY_BATCH", `weights: expected at least one weight above 0 in ${samples} samples, got none`);
-  }
-}
-
-/** libtorch or the addon failed in a way that is no fault of the arguments. */
-export class NativeError extends TokengradError {
-  constructor(message: string, options?: { cause?: unknown }) {
-    super("ERR_NATIVE", message, options);
   }
 }
 

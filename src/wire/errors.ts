@@ -1,5 +1,5 @@
 // Errors of the wire, and how native faults become them.
-import { AbortError, describe, InputError, TokengradError } from "../errors.ts";
+import { AbortError, describe, InputError, NativeError, TokengradError } from "../errors.ts";
 
 /** Where a row stands, for error messages. */
 export interface Place {
@@ -58,6 +58,10 @@ export interface NativeFault {
   readonly position?: number;
   readonly reason?: "garbled";
 }
+
+/** The error for a fault that is nobody's: where memory runs out, say. */
+export const unexpected = (fault: NativeFault): unknown =>
+  fault.code === "ERR_NATIVE" ? new NativeError(fault.message, { cause: fault }) : fault;
 
 /** The error for a call that its signal has stopped. */
 export const stoppedBy = (what: string, signal: AbortSignal) =>

@@ -1,7 +1,7 @@
 // Reads a JSON result as it arrives: rows of log-probabilities natively, everything else by `JSON.parse`.
 import type { RowLayout } from "../rows/layout.ts";
 import { type NativeWire, nativeWire } from "./binding.ts";
-import { type NativeFault, ResultError } from "./errors.ts";
+import { type NativeFault, ResultError, unexpected } from "./errors.ts";
 
 /** Where the rows of a batch lie, and which of their positions are trained. */
 export type ResultLayout = Pick<RowLayout, "rowLengths" | "runCounts" | "runs">;
@@ -77,7 +77,7 @@ async function pushAll(
 
 function typed(fault: NativeFault, path: readonly string[]): unknown {
   const { code, message, sample, position, reason } = fault;
-  if (code !== "ERR_RESULT") return fault;
+  if (code !== "ERR_RESULT") return unexpected(fault);
   // The addon's own sentence begins with the place.
   const problem = message.replace(/^sample \d+(, position \d+)?: /, "");
   return new ResultError(path.join("."), problem, { sample, position, garbled: reason === "garbled" });

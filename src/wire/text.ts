@@ -4,7 +4,7 @@ import { AbortError, InputError } from "../errors.ts";
 import { Pace, PIECE } from "../pace.ts";
 import { type NativeWritten, nativeWire } from "./binding.ts";
 import { COLUMN_ROWS, RowColumns, type TextRow } from "./columns.ts";
-import { type NativeFault, stoppedBy } from "./errors.ts";
+import { type NativeFault, stoppedBy, unexpected } from "./errors.ts";
 import { Marks, sum, utf8Length } from "./marks.ts";
 
 /** A text as it is sent. */
@@ -203,7 +203,7 @@ export class TextBuilder {
       // None is left out but behind a fault.
       if (result.status === "fulfilled") return result.value!;
       const fault = result.reason as NativeFault;
-      if (fault.code !== "ERR_VALUE") throw fault;
+      if (fault.code !== "ERR_VALUE") throw unexpected(fault);
       throw this.#groups[i]!.rows!.refusal(fault.row!, fault.position!);
     });
   }
