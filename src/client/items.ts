@@ -57,7 +57,7 @@ export class ItemWriter {
 }
 
 /** Values of numbers: as a `Uint16Array` they would be the bits of bfloat16. */
-const numbersOf = (row: NumberRow) => (row instanceof Uint16Array ? Float32Array.from(row) : row);
+const numbersOf = (row: NumberRow) => (row instanceof Uint16Array ? new Float32Array(row) : row);
 
 /** What an item takes, in elements of a `Pace`. */
 const ITEM_ELEMENTS = 512;
