@@ -11,9 +11,11 @@ import {
   type Sample,
 } from "./sample.ts";
 
-/** Samples that were checked. They may be many, so that nobody needs to walk over them again. */
+/** Samples that were checked, in a list of their own. They may be many, so that nobody needs to walk over them again. */
 export interface CheckedSamples {
   readonly samples: readonly Sample[];
+  /** Positions of each. */
+  readonly lengths: readonly number[];
   /** Positions of all samples. */
   readonly positions: number;
   /** Weights of each. */
@@ -40,13 +42,17 @@ export async function checkSamples(
   if (!Array.isArray(samples)) throw new InputError("samples", `expected an array, got ${describe(samples)}`);
   if (samples.length === 0) throw new InputError("samples", "expected at least one sample, got none");
   const pace = new Pace();
+  const checked: Sample[] = [];
+  const lengths: number[] = [];
   const weights: NumberRow[] = [];
   const routedBy: Partial<Record<Routing, number>> = {};
   let positions = 0;
   for (let index = 0; index < samples.length; index++) {
     const sample: Sample = samples[index];
     checkSample(sample, index, rows);
+    checked.push(sample);
     weights.push(sample.weights);
+    lengths.push(sample.tokens.length);
     positions += sample.tokens.length;
     const { routedExperts: inline, routedExpertsKey: key } = sample;
     if ((inline === undefined) !== (key === undefined)) {
@@ -57,7 +63,8 @@ export async function checkSamples(
       signal?.throwIfAborted();
     }
   }
-  return { samples, positions, weights, routedBy };
+  signal?.throwIfAborted();
+  return { samples: checked, lengths, positions, weights, routedBy };
 }
 
 function checkSample(sample: Sample, index: number, rows: readonly NumberRowName[]): void {
@@ -77,8 +84,14 @@ function checkRow(sample: Sample, index: number, name: "targets" | NumberRowName
   throw new InputError(`samples[${index}].${name}`, problem, { sample: index });
 }
 
-function checkRoutedExperts({ data, shape }: RoutedExperts, sample: number): void {
+function checkRoutedExperts(given: RoutedExperts, sample: number): void {
   const path = `samples[${sample}].routedExperts`;
+  if (typeof given !== "object" || given === null) {
+    throw new InputError(path, `expected an object with \`data\` and \`shape\`, got ${describe(given)}`, {
+      sample,
+    });
+  }
+  const { data, shape } = given;
   if (!(data instanceof Uint16Array)) {
     throw new InputError(`${path}.data`, `expected a Uint16Array, got ${describe(data)}`, { sample });
   }

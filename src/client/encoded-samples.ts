@@ -20,7 +20,7 @@ export class EncodedSamples {
   readonly #texts = new Map<string, Promise<Items>>();
   readonly #ended = new AbortController();
   #users = 0;
-  /** Whether nothing sends the texts any more, nor may: a request that failed may still hold its body. */
+  /** Whether no pass has failed: its last request may still hold its body. */
   #reusable = true;
   #layout: Promise<IndexedRowLayout> | undefined;
 
@@ -53,10 +53,9 @@ export class EncodedSamples {
     const key = `${format} ${longest}`;
     const known = this.#texts.get(key);
     if (known !== undefined) return known;
-    const { samples } = this.checked;
     const text = writeItems(
-      { from: 0, to: samples.length },
-      (writer, index) => writeSample(writer, samples[index]!, index, CUSTOM, format),
+      { from: 0, to: this.checked.samples.length },
+      (writer, index) => writeSample(writer, this.checked, index, CUSTOM, format),
       this.#ended.signal,
       longest,
     );
@@ -79,16 +78,15 @@ export class EncodedSamples {
     }
   }
 
-  /** Ends the keeping. Other bodies get the memory if no pass uses it. */
-  end(): void {
+  /** Ends the keeping. Other bodies get the memory if no pass uses it. Settles when the rows are no longer read. */
+  async end(): Promise<void> {
     this.#ended.abort(ENDED);
-    for (const text of this.#users === 0 && this.#reusable ? this.#texts.values() : []) {
-      text.then(
-        ({ release }) => release(),
-        () => {},
-      );
-    }
+    const texts = [...this.#texts.values()];
     this.#texts.clear();
+    const release = this.#users === 0 && this.#reusable;
+    for (const text of await Promise.allSettled(texts)) {
+      if (release && text.status === "fulfilled") text.value.release();
+    }
   }
 }
 

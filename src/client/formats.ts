@@ -1,8 +1,10 @@
 // The two formats in which samples travel.
 
+import { InputError } from "../errors.ts";
 import type { Runs } from "../wire/columns.ts";
 import type { Place } from "../wire/errors.ts";
 import { json } from "./body.ts";
+import type { CheckedSamples } from "./checked-samples.ts";
 import type { Gradients } from "./gradients.ts";
 import type { ItemWriter } from "./items.ts";
 import type { LossPlan } from "./loss.ts";
@@ -39,14 +41,24 @@ export function writeModelInput(writer: ItemWriter, tokens: TokenRow, place: Pla
   writer.text("}}]}");
 }
 
-/** Appends one sample. */
+/**
+ * Appends one of the samples.
+ *
+ * @throws {InputError} if its rows have other lengths than when they were checked.
+ */
 export function writeSample(
   writer: ItemWriter,
-  sample: Sample,
+  { samples, lengths }: CheckedSamples,
   index: number,
   plan: LossPlan,
   format: WireFormat,
 ): void {
+  const sample = samples[index]!;
+  for (const name of ["tokens", "targets", ...plan.rows] as const) {
+    if (sample[name]!.length === lengths[index]) continue;
+    const problem = `expected ${lengths[index]} values, as many as when the call began, got ${sample[name]!.length}`;
+    throw new InputError(PATHS[name].replace("*", String(index)), problem, { sample: index });
+  }
   const writeInputs = format === "loss_inputs" ? writeLossInputs : writeLossFnInputs;
   writer.text('{"model_input":');
   writeModelInput(writer, sample.tokens, { path: PATHS.tokens, sample: index });
@@ -70,8 +82,8 @@ function writeLossInputs(writer: ItemWriter, sample: Sample, index: number, plan
     const { data, shape } = sample.routedExperts;
     const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
     // In a shortened body nothing may speak of the full size.
-    const experts = { data: bytes.toString("base64"), ...(writer.shortens ? {} : { shape }) };
-    writer.text(`,"routed_experts":${json(experts)}`);
+    const size = writer.shortens ? "" : `,"shape":${json(shape)}`;
+    writer.text(`,"routed_experts":{"data":"${bytes.toString("base64")}"${size}}`);
   }
   writer.text("}");
 }

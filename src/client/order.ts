@@ -12,7 +12,7 @@ export type Effect = "changes" | "reads";
 interface Entry {
   readonly name: string;
   readonly effect: Effect;
-  /** Whether it has its turn. */
+  /** Whether it has its turn, or is refused. */
   running: boolean;
   go: () => void;
   /** Why it must not go: a change before it failed. */
@@ -34,7 +34,10 @@ export class SessionOrder {
   /** In the order of the calls; those that run come first. */
   readonly #entries: Entry[] = [];
 
-  /** Runs `work`, whose place in the order is taken at once. What is queued behind a change is not sent if it fails before it says `done`. */
+  /**
+   * Runs `work`, whose place in the order is taken at once. What is queued behind a change is not sent if the change fails
+   * before it says `done`.
+   */
   async run<T>(effect: Effect, name: string, work: (turn: Turn) => Promise<T>): Promise<T> {
     const entry: Entry = { name, effect, running: false, go: () => {}, refused: undefined };
     this.#entries.push(entry);

@@ -1,6 +1,7 @@
 // The bodies of the operations that carry samples, gradients or prompts.
 
 import { InputError } from "../errors.ts";
+import { Pace } from "../pace.ts";
 import type { EncodedSamples } from "./encoded-samples.ts";
 import { EITHER_FORMAT, type WireFormatChoice } from "./format-choice.ts";
 import { writeGradient, writeModelInput, writeSample } from "./formats.ts";
@@ -90,6 +91,9 @@ export function customPass(
   return { ...asked, check };
 }
 
+/** What the check of a prompt takes, in elements of a `Pace`. */
+const PROMPT_ELEMENTS = 64;
+
 /** `sampling` gives all members of the body but its prompts. */
 export function samplePass(prompts: readonly TokenRow[], sampling: () => object): Asked {
   const asked = { kind: "sample", effect: "reads", count: prompts?.length ?? 0 } as const;
@@ -97,7 +101,13 @@ export function samplePass(prompts: readonly TokenRow[], sampling: () => object)
     if (!Array.isArray(prompts) || prompts.length === 0) {
       throw new InputError("prompts", "expected an array with at least one prompt");
     }
-    for (const [index, prompt] of prompts.entries()) checkTokens(() => `prompts[${index}]`, prompt, {});
+    const pace = new Pace();
+    let values = 0;
+    for (const [index, prompt] of prompts.entries()) {
+      checkTokens(() => `prompts[${index}]`, prompt, {});
+      values += prompt.length;
+      if (pace.due(PROMPT_ELEMENTS)) await pace.rest();
+    }
     return {
       ...asked,
       formats: EITHER_FORMAT,
@@ -106,7 +116,7 @@ export function samplePass(prompts: readonly TokenRow[], sampling: () => object)
       lists: [
         {
           name: "model_inputs",
-          values: prompts.reduce((sum, { length }) => sum + length, 0),
+          values,
           write: (writer, index) =>
             writeModelInput(writer, prompts[index]!, { path: "prompts[*]", sample: index }),
         },
@@ -135,11 +145,10 @@ export function smallPass(kind: OperationKind, effect: Effect, head?: () => obje
 }
 
 function sampleList(encoded: EncodedSamples, plan: LossPlan): Submission["lists"][number] {
-  const { samples } = encoded.checked;
   return {
     name: "samples",
     values: valuesOf(encoded.checked, plan),
-    write: (writer, index, format) => writeSample(writer, samples[index]!, index, plan, format),
+    write: (writer, index, format) => writeSample(writer, encoded.checked, index, plan, format),
     // Other losses send rows of their own.
     kept: (...which) => (plan.asCustom ? encoded.text(...which) : undefined),
   };

@@ -16,8 +16,8 @@ export class PreparedSamples implements Disposable {
   readonly #encoded: EncodedSamples;
 
   /** Made by `session.prepareSamples`. */
-  constructor(encoded: EncodedSamples) {
-    this.samples = encoded.checked.samples;
+  constructor(samples: readonly Sample[], encoded: EncodedSamples) {
+    this.samples = samples;
     this.#encoded = encoded;
   }
 
@@ -25,7 +25,10 @@ export class PreparedSamples implements Disposable {
     return prepared.#encoded;
   }
 
-  /** Hands the memory of the text on to other bodies, unless a call still uses it. No call may follow. */
+  /**
+   * Hands the memory of the text on to other bodies, unless a call is still sending it. No call may follow, and one that
+   * waits for its turn fails.
+   */
   [Symbol.dispose](): void {
     this.#encoded.end();
   }
@@ -41,7 +44,7 @@ export async function prepare(
   signal: AbortSignal,
 ): Promise<PreparedSamples> {
   const checked = await checkSamples(samples, CUSTOM.rows, signal);
-  const { prepared, text } = begin(core, checked, true);
+  const { prepared, text } = begin(core, samples, checked, true);
   const stop = () => prepared[Symbol.dispose]();
   signal.addEventListener("abort", stop, { once: true });
   try {
@@ -72,11 +75,12 @@ export async function withPrepared<T>(
   const checked = await checkSamples(given, CUSTOM.rows, signal);
   const giveBack = core.budget.keep(VALUE_BYTES * valuesOf(checked, CUSTOM));
   try {
-    const { prepared } = begin(core, checked, giveBack !== undefined);
+    const { prepared, encoded } = begin(core, given, checked, giveBack !== undefined);
     try {
       return await work(prepared);
     } finally {
-      prepared[Symbol.dispose]();
+      // The rows are the caller's again.
+      await encoded.end();
     }
   } finally {
     giveBack?.();
@@ -84,10 +88,10 @@ export async function withPrepared<T>(
 }
 
 /** Begins to write samples in the format that their passes will try first. */
-function begin(core: Core, checked: CheckedSamples, keeps: boolean) {
+function begin(core: Core, samples: readonly Sample[], checked: CheckedSamples, keeps: boolean) {
   const [format] = core.wireFormat.candidates(checked, CUSTOM);
   const encoded = new EncodedSamples(checked, keeps);
-  return { prepared: new PreparedSamples(encoded), text: encoded.text(format!, Infinity) };
+  return { prepared: new PreparedSamples(samples, encoded), encoded, text: encoded.text(format!, Infinity) };
 }
 
 /** The samples of a pass, checked. */
@@ -111,4 +115,4 @@ export const valuesOf = ({ positions }: CheckedSamples, { rows }: LossPlan): num
 
 /** How many samples there are, if they are what they should be. */
 export const countOf = (given: SamplesLike): number =>
-  (given instanceof PreparedSamples ? given.samples : given)?.length ?? 0;
+  given instanceof PreparedSamples ? given.samples.length : Array.isArray(given) ? given.length : 0;

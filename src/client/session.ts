@@ -106,7 +106,7 @@ export class Session implements AsyncDisposable {
     loss: LossConfig,
     options: ForwardBackwardOptions = {},
   ): Promise<LossResult & { outputs: { logprobs: Float32Array }[] | undefined; operation: Operation }> {
-    const outputs = options.returnOutputs ?? false;
+    const outputs = options?.returnOutputs ?? false;
     const flags = { forwardOnly: false, logprobs: outputs ? "rows" : undefined } as const;
     const pass = lossPass(samples, loss, flags, this.#context.core.wireFormat);
     const done = await runOperation(this.#context, pass, options, lossResult, ["returnOutputs"]);

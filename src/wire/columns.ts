@@ -2,7 +2,6 @@
 import { InputError } from "../errors.ts";
 import { type NativeRows, type RowValues, RULES } from "./binding.ts";
 import { type Place, wrongValue } from "./errors.ts";
-import { utf8Length } from "./marks.ts";
 import { idValues, isIds, isNumbers, numberValues } from "./values.ts";
 
 /** A row, and where it stands. */
@@ -61,6 +60,8 @@ export class RowColumns {
   readonly #paths: string[] = [];
   readonly #samples = new Uint32Array(COLUMN_ROWS);
   readonly #outside: (string | undefined)[] = [];
+  /** Values of each row when it was appended. */
+  readonly #sizes = new Float64Array(COLUMN_ROWS);
   /** Rows whose values are still to be copied. */
   readonly #foreign: number[] = [];
   /** Bytes of all texts. */
@@ -78,11 +79,11 @@ export class RowColumns {
     return runs === undefined || this.#runs === undefined || runs.of === this.#runs;
   }
 
-  /** Appends a row that is taken, and `text` before it. */
-  add(text: string, row: TextRow): void {
+  /** Appends a row that is taken, and `text` before it, which has so many bytes. */
+  add(text: string, textBytes: number, row: TextRow): void {
     const { values, rule, runs } = row;
     const nth = this.size;
-    this.#addText(text);
+    this.#addText(text, textBytes);
     if (isNative(values, rule)) {
       this.#values.push(stable(values));
     } else {
@@ -97,24 +98,40 @@ export class RowColumns {
     this.#paths.push(row.path);
     this.#samples[nth] = row.sample;
     this.#outside.push(row.outside);
+    this.#sizes[nth] = values.length;
     this.values += values.length;
   }
 
-  /** Copies the values that the addon cannot read in place. At the first fault only the rows before it are left. */
-  async settle(): Promise<InputError | undefined> {
+  /**
+   * Copies the values that the addon cannot read in place. At the first fault only the rows before it are left. Throws the
+   * signal's reason when it fires.
+   */
+  async settle(signal: AbortSignal | undefined): Promise<InputError | undefined> {
     for (const row of this.#foreign.splice(0)) {
       const copy = isIdRule(RULES[this.#rules[row]!]!) ? idValues : numberValues;
       try {
-        this.#values[row] = await copy(this.#values[row]!, this.#placeOf(row));
+        this.#values[row] = await copy(this.#values[row]!, this.#placeOf(row), signal);
       } catch (error) {
         if (!(error instanceof InputError)) throw error;
-        this.#values.length = row;
-        this.#texts.length = row;
-        this.textBytes = row === 0 ? 0 : this.#textEnds[row - 1]!;
-        return error;
+        return this.#cut(row, error);
       }
     }
+    for (let row = 0; row < this.size; row++) {
+      const { length } = this.#values[row]!;
+      if (length === this.#sizes[row]) continue;
+      const { path, sample } = this.#placeOf(row);
+      const problem = `expected the ${this.#sizes[row]} values that it had when the call began, got ${length}`;
+      return this.#cut(row, new InputError(path.replace("*", String(sample)), problem, { sample }));
+    }
     return undefined;
+  }
+
+  /** Drops the rows from one on. */
+  #cut(row: number, fault: InputError): InputError {
+    this.#values.length = row;
+    this.#texts.length = row;
+    this.textBytes = row === 0 ? 0 : this.#textEnds[row - 1]!;
+    return fault;
   }
 
   /** Makes room for other rows. */
@@ -128,9 +145,9 @@ export class RowColumns {
     this.values = 0;
   }
 
-  /** The rows that are settled, with the text behind the last one. */
-  close(text: string): NativeRows {
-    this.#addText(text);
+  /** The rows that are settled, with the text behind the last one, which has so many bytes. */
+  close(text: string, textBytes: number): NativeRows {
+    this.#addText(text, textBytes);
     const { size } = this;
     return {
       text: this.#texts.join(""),
@@ -165,8 +182,8 @@ export class RowColumns {
     return { path: this.#paths[row]!, sample: this.#samples[row]! };
   }
 
-  #addText(text: string): void {
-    this.textBytes += utf8Length(text);
+  #addText(text: string, bytes: number): void {
+    this.textBytes += bytes;
     this.#textEnds[this.#texts.length] = this.textBytes;
     this.#texts.push(text);
   }

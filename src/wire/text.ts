@@ -28,8 +28,9 @@ const GROUP_TEXT = 1024 * 1024;
 interface Group {
   /** Needed until they are written. */
   rows?: RowColumns;
-  /** The text behind the last row. */
+  /** The text behind the last row, and its bytes. */
   readonly end: string;
+  readonly endBytes: number;
   /** Once they are handed over. */
   id?: number;
   written?: Promise<NativeWritten>;
@@ -71,13 +72,13 @@ export class TextBuilder {
 
   /** Appends a row as a JSON array. */
   row(row: TextRow): void {
-    if (!this.#rows.takes(row)) this.#close("");
+    if (!this.#rows.takes(row)) this.#close("", 0);
     const rows = this.#rows;
-    rows.add(this.#tail, row);
+    rows.add(this.#tail, this.#tailBytes, row);
     this.#tail = "";
     this.#tailBytes = 0;
     const full = rows.size === COLUMN_ROWS || rows.values >= GROUP_VALUES || rows.textBytes >= GROUP_TEXT;
-    if (full) this.#close("");
+    if (full) this.#close("", 0);
   }
 
   /** Notes the place that the text has reached, for `WrittenText.marks`. */
@@ -88,7 +89,7 @@ export class TextBuilder {
   /**
    * What to wait for before more is appended, where enough has come together to be handed to the threads.
    *
-   * @throws {InputError} naming sample and position of a value of the wrong type.
+   * @throws {InputError} naming sample and position of a value of the wrong type. The text is then to be cancelled.
    */
   settled(): Promise<void> | undefined {
     return this.#handedOver < this.#groups.length ? this.#handOver() : undefined;
@@ -102,7 +103,7 @@ export class TextBuilder {
    */
   async write(): Promise<WrittenText> {
     try {
-      this.#close(this.#tail);
+      this.#close(this.#tail, this.#tailBytes);
       await this.#handOver();
       const groups = await this.#written();
       const lengths = groups.flatMap((group) => group.lengths);
@@ -131,7 +132,7 @@ export class TextBuilder {
     const note = (earlier: unknown) => {
       if (earlier instanceof InputError || earlier instanceof AbortError) first = earlier;
     };
-    this.#close(this.#tail);
+    this.#close(this.#tail, this.#tailBytes);
     await this.#handOver().catch(note);
     await this.#written().catch(note);
     this.#stop();
@@ -145,8 +146,8 @@ export class TextBuilder {
   };
 
   /** Makes a group of the rows that are in none yet, and the text behind them. */
-  #close(end: string): void {
-    this.#groups.push({ rows: this.#rows, end });
+  #close(end: string, endBytes: number): void {
+    this.#groups.push({ rows: this.#rows, end, endBytes });
     this.#rows = this.#spare.pop() ?? new RowColumns();
   }
 
@@ -167,8 +168,8 @@ export class TextBuilder {
   /** Gives a group's rows to the threads, with the blocks to write them to. */
   async #begin(group: Group): Promise<void> {
     const rows = group.rows!;
-    const fault = await rows.settle();
-    const { id, sizes } = this.#wire.plan(rows.close(group.end));
+    const fault = await rows.settle(this.#signal);
+    const { id, sizes } = this.#wire.plan(rows.close(group.end, group.endBytes));
     group.id = id;
     const blocks: ArrayBuffer[] = [];
     // New memory takes its time.

@@ -5,12 +5,18 @@ import { type Place, wrongValue } from "./errors.ts";
 
 const LARGEST_INT64 = 2n ** 63n - 1n;
 
-/** Calls `copy` for pieces of a row, until it gives false. */
-async function inPieces(length: number, copy: (begin: number, end: number) => boolean): Promise<boolean> {
+/** Calls `copy` for pieces of a row, until it gives false. Throws the signal's reason when it fires. */
+async function inPieces(
+  length: number,
+  signal: AbortSignal | undefined,
+  copy: (begin: number, end: number) => boolean,
+): Promise<boolean> {
   const pace = new Pace();
   for (let begin = 0; begin < length; begin += PIECE) {
     if (!copy(begin, Math.min(length, begin + PIECE))) return false;
-    if (pace.due(PIECE)) await pace.rest();
+    if (!pace.due(PIECE)) continue;
+    await pace.rest();
+    signal?.throwIfAborted();
   }
   return true;
 }
@@ -28,10 +34,14 @@ export const isNumbers = (row: ArrayLike<unknown>): row is Float32Array | Float6
  *
  * @throws {InputError} naming sample and position. Negative ids in typed arrays are found when they are written.
  */
-export async function idValues(row: ArrayLike<unknown>, place: Place): Promise<Int32Array | BigInt64Array> {
+export async function idValues(
+  row: ArrayLike<unknown>,
+  place: Place,
+  signal?: AbortSignal,
+): Promise<Int32Array | BigInt64Array> {
   if (isIds(row)) return row;
   const small = new Int32Array(newMemory(4 * row.length));
-  const fits = await inPieces(row.length, (begin, end) => {
+  const fits = await inPieces(row.length, signal, (begin, end) => {
     for (let i = begin; i < end; i++) {
       const id = row[i];
       if (typeof id !== "number" || (id | 0) !== id || id < 0) return false;
@@ -41,7 +51,7 @@ export async function idValues(row: ArrayLike<unknown>, place: Place): Promise<I
   });
   if (fits) return small;
   const large = new BigInt64Array(newMemory(8 * row.length));
-  await inPieces(row.length, (begin, end) => {
+  await inPieces(row.length, signal, (begin, end) => {
     for (let i = begin; i < end; i++) large[i] = exactId(row[i], place, i);
     return true;
   });
@@ -68,10 +78,11 @@ function exactId(id: unknown, place: Place, position: number): bigint {
 export async function numberValues(
   row: ArrayLike<unknown>,
   place: Place,
+  signal?: AbortSignal,
 ): Promise<Float32Array | Float64Array> {
   if (isNumbers(row)) return row;
   const values = new Float64Array(newMemory(8 * row.length));
-  await inPieces(row.length, (begin, end) => {
+  await inPieces(row.length, signal, (begin, end) => {
     for (let i = begin; i < end; i++) {
       const value = row[i];
       if (typeof value !== "number") throw wrongValue(place, i, "a number", value);

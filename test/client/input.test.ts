@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import type { Sample } from "../../src/client/sample.ts";
 import type { Session } from "../../src/client/session.ts";
-import { rejection, SAMPLES, scriptedSession } from "./server.ts";
+import { completed, gradientsFor, rejection, SAMPLES, scriptedSession } from "./server.ts";
 
 /** The error that the call gives, after making sure that it sent nothing. */
 async function refused(call: (session: Session) => Promise<unknown>) {
@@ -198,4 +198,35 @@ describe("sampling", () => {
   ])("refuses %j with %j", async (prompts, sampling, message) => {
     expect((await refused((s) => s.sample(prompts, sampling as never))).message).toMatch(message);
   });
+});
+
+describe("samples that change while they are sent", () => {
+  test.each(["tokens", "targets", "weights"] as const)(
+    "are refused where a row is shorter: %s",
+    async (name) => {
+      const row: number[] = [1, 1];
+      const error = await refused((session) => {
+        const call = session.forward(withSecond({ [name]: row }));
+        row.length = 1;
+        return call;
+      });
+      expect(error).toMatchObject({ path: `samples[1].${name}`, sample: 1 });
+      expect(error.message).toContain("expected 2 values, as many as when the call began, got 1");
+    },
+  );
+
+  test("are those that the list held when the call began", async () => {
+    const { session, requests } = await scriptedSession([completed({})]);
+    const samples = [...SAMPLES];
+    const call = session.customForwardBackward(samples, gradientsFor(SAMPLES, 0.5));
+    samples.length = 1;
+    await call;
+    expect(JSON.parse(requests[0]!.body).samples).toHaveLength(2);
+  });
+});
+
+test("routed experts that are nothing are refused", async () => {
+  expect((await forward({ routedExperts: null })).message).toMatch(
+    /^samples\[1\]\.routedExperts, sample 1: expected an object with `data` and `shape`, got null$/,
+  );
 });

@@ -224,3 +224,18 @@ test("the client's own limit holds where a call gives none, and no limit is one 
   expect((await session.optimStep({}, { timeoutMs: Number.POSITIVE_INFINITY })).step).toBe(1);
   expect((await rejection(session.optimStep({}, { timeoutMs: -1 }))).code).toBe("ERR_INPUT");
 });
+
+test("while rows of plain values are copied: at once", { retry: 2 }, async () => {
+  const { session, requests } = await scriptedSession([DONE]);
+  const row = new Array<string>(3_000_000).fill("12345");
+  const weights = new Float32Array(row.length).fill(1);
+  const controller = new AbortController();
+  const { signal } = controller;
+  const call = rejection(session.forward([{ tokens: row, targets: row, weights }], { signal }));
+  await wait(20);
+  const began = performance.now();
+  controller.abort(reason);
+  expect(await call).toMatchObject({ name: "AbortError", cause: reason });
+  expect(performance.now() - began).toBeLessThan(100);
+  expect(requests).toEqual([]);
+});
