@@ -1,8 +1,8 @@
 // What the tests of the wire share: layouts, and whole texts.
 
-import type { Runs } from "../../src/wire/columns.ts";
+import type { Runs, TextRow } from "../../src/wire/columns.ts";
 import type { ResultLayout } from "../../src/wire/result.ts";
-import type { WrittenText } from "../../src/wire/text.ts";
+import { TextBuilder, type WrittenText } from "../../src/wire/text.ts";
 
 /** The whole text of a body. */
 export const joined = ({ chunks }: WrittenText): string => Buffer.concat(chunks).toString();
@@ -46,4 +46,22 @@ export function* inParts(text: string | Buffer, size: number): Generator<Buffer>
 /** Runs of a row alone: first position and length of each. */
 export function runsOf(...positions: readonly number[]): Runs {
   return { of: Uint32Array.from(positions), first: 0, count: positions.length / 2 };
+}
+
+/** Where a row stands, for all of them. */
+export const at = { path: "samples[2].row", sample: 2 };
+
+/** The text of a JSON array of rows. */
+export async function write(
+  rows: readonly Omit<TextRow, "path" | "sample">[],
+  signal?: AbortSignal,
+): Promise<WrittenText> {
+  const text = new TextBuilder(signal);
+  for (const [index, row] of rows.entries()) {
+    text.text(index === 0 ? "[" : ",");
+    text.row({ ...row, ...at });
+    await text.settled();
+  }
+  text.text("]");
+  return text.write();
 }

@@ -16,17 +16,20 @@ std::atomic<size_t> most_bytes{SIZE_MAX};
 }  // namespace
 
 // All forms that may take or give a block of the others, so that the sanitizers find them alike.
-void* operator new(size_t size) {
+// Not inlined: a compiler that sees through one of a pair takes the other for a mismatch.
+[[gnu::noinline]] void* operator new(size_t size) {
   void* const block = size > most_bytes ? nullptr : std::malloc(size);
   if (block == nullptr) throw std::bad_alloc();
   return block;
 }
-void* operator new(size_t size, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept {
   return size > most_bytes ? nullptr : std::malloc(size);
 }
-void operator delete(void* block) noexcept { std::free(block); }
-void operator delete(void* block, size_t) noexcept { std::free(block); }
-void operator delete(void* block, const std::nothrow_t&) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block, size_t) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block, const std::nothrow_t&) noexcept {
+  std::free(block);
+}
 
 namespace tokengrad {
 namespace {
