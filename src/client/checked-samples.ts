@@ -11,7 +11,7 @@ import {
   type Sample,
 } from "./sample.ts";
 
-/** Samples that were checked, in a list of their own. They may be many, so that nobody needs to walk over them again. */
+/** Samples that were checked, in a list of their own, and what every pass needs of all of them: there may be many. */
 export interface CheckedSamples {
   readonly samples: readonly Sample[];
   /** Positions of each. */

@@ -2,7 +2,7 @@
 
 import { InputError } from "../errors.ts";
 import type { Runs } from "../wire/columns.ts";
-import type { Place } from "../wire/errors.ts";
+import { type Place, pathOf } from "../wire/errors.ts";
 import { json } from "./body.ts";
 import type { CheckedSamples } from "./checked-samples.ts";
 import type { Gradients } from "./gradients.ts";
@@ -57,7 +57,7 @@ export function writeSample(
   for (const name of ["tokens", "targets", ...plan.rows] as const) {
     if (sample[name]!.length === lengths[index]) continue;
     const problem = `expected ${lengths[index]} values, as many as when the call began, got ${sample[name]!.length}`;
-    throw new InputError(PATHS[name].replace("*", String(index)), problem, { sample: index });
+    throw new InputError(pathOf({ path: PATHS[name], sample: index }), problem, { sample: index });
   }
   const writeInputs = format === "loss_inputs" ? writeLossInputs : writeLossFnInputs;
   writer.text('{"model_input":');

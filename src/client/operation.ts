@@ -44,7 +44,7 @@ export async function runOperation<T>(
   const { kind, count, effect } = asked;
   const event = { kind, sessionId: context.id, items: count, operationIds: [] as string[] };
   const run = async (turn: Turn) => {
-    const key = checkKey(kind, options.idempotencyKey) ?? randomUUID();
+    const key = checkKey(kind, options?.idempotencyKey) ?? randomUUID();
     const accepted: Accepted[] = [];
     const work = async (call: Call) => {
       const submission = await call.until(asked.check(call.signal));

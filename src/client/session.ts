@@ -121,8 +121,8 @@ export class Session implements AsyncDisposable {
   /**
    * Back-propagates gradients computed outside: `gradients` holds d loss / d logprob, one row per sample, one finite
    * value per target. They are applied as they are, and accumulate until the next `optimStep`; the service ignores
-   * those at positions of weight 0, which must therefore be 0. A batch that is too large for one request goes out in parts, whose gradients add up
-   * to the same.
+   * those at positions of weight 0, which must therefore be 0. A batch that is too large for one request goes out in
+   * parts, whose gradients add up to the same.
    */
   async customForwardBackward(
     samples: SamplesLike,

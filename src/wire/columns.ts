@@ -1,7 +1,7 @@
 // Rows of a text, kept in columns until they are written.
 import { InputError } from "../errors.ts";
 import { type NativeRows, type RowValues, RULES } from "./binding.ts";
-import { type Place, wrongValue } from "./errors.ts";
+import { type Place, pathOf, wrongValue } from "./errors.ts";
 import { idValues, isIds, isNumbers, numberValues } from "./values.ts";
 
 /** A row, and where it stands. */
@@ -119,9 +119,9 @@ export class RowColumns {
     for (let row = 0; row < this.size; row++) {
       const { length } = this.#values[row]!;
       if (length === this.#sizes[row]) continue;
-      const { path, sample } = this.#placeOf(row);
+      const place = this.#placeOf(row);
       const problem = `expected the ${this.#sizes[row]} values that it had when the call began, got ${length}`;
-      return this.#cut(row, new InputError(path.replace("*", String(sample)), problem, { sample }));
+      return this.#cut(row, new InputError(pathOf(place), problem, { sample: place.sample }));
     }
     return undefined;
   }
@@ -194,7 +194,7 @@ const isIdRule = (rule: TextRow["rule"]) => rule === "id" || rule === "quotedId"
 /** Whether the addon reads the values as they are. */
 function isNative(values: ArrayLike<unknown>, rule: TextRow["rule"]): values is RowValues {
   if (isIdRule(rule)) return isIds(values);
-  return isNumbers(values) || values instanceof Uint16Array;
+  return isNumbers(values) || (rule === "number" && values instanceof Uint16Array);
 }
 
 /** Values whose memory stays where it is: those of buffers that can shrink or are shared are copied. */

@@ -8,15 +8,13 @@ export interface Place {
   readonly sample: number;
 }
 
+/** The path of the row itself. */
+export const pathOf = ({ path, sample }: Place): string => path.replace("*", String(sample));
+
 /** The error for a value that is not what was expected. */
-export function wrongValue(
-  { path, sample }: Place,
-  position: number,
-  expected: string,
-  value: unknown,
-): InputError {
+export function wrongValue(place: Place, position: number, expected: string, value: unknown): InputError {
   const problem = `expected ${expected}, got ${describe(value)}`;
-  return new InputError(path.replace("*", String(sample)), problem, { sample, position });
+  return new InputError(pathOf(place), problem, { sample: place.sample, position });
 }
 
 /** A result is not what was expected: no JSON, cut off, too large, or with wrong or missing rows. */

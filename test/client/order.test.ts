@@ -179,6 +179,9 @@ test("nothing goes out behind a change whose arguments are wrong, if it was call
     () => session.forwardBackward([], { type: "cross_entropy" }),
     () => session.weightsSync({ type: "now" as never }),
     () => session.optimStep({ adam: {}, muon: {} }),
+    () => session.customForwardBackward(SAMPLES, GRADIENTS, { timeoutMs: -1 }),
+    () => session.weightsSync({}, { idempotencyKey: "" }),
+    () => session.forwardBackward(SAMPLES, { type: "cross_entropy" }, null as never),
   ]) {
     const [first, step] = [rejection(wrong()), rejection(session.optimStep())];
     expect((await first).code).toBe("ERR_INPUT");

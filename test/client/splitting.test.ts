@@ -210,6 +210,21 @@ describe("scoring", () => {
     expect(new Set(posts.map(({ headers }) => headers["idempotency-key"])).size).toBe(posts.length);
   });
 
+  test("in halves goes out in the wire format that was taken", async () => {
+    const unknown = status(400, { error: { message: "unknown field loss_inputs", param: "loss_inputs" } });
+    const { session, posts } = await splitting(
+      (request) => {
+        if (request.body.includes('"loss_inputs"')) return unknown;
+        return partOf(request).samples.length > 4
+          ? failed({ code: "TRAINING_OPERATION_ERROR_CODE_RESOURCE_EXHAUSTED" })
+          : scored(request);
+      },
+      { wireFormat: "auto" },
+    );
+    expect((await session.forward(SAMPLES)).logprobs).toEqual(SCORES);
+    expect(posts.map(({ body }) => body.includes('"loss_inputs"'))).toEqual([true, false, false, false]);
+  });
+
   test("in one piece keeps its metrics", async () => {
     const { session } = await splitting(scored);
     expect((await session.forward(SAMPLES)).metrics).toEqual({ some: 1 });
