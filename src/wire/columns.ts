@@ -33,9 +33,6 @@ export interface Runs {
   readonly count: number;
 }
 
-/** Rows of a full set of columns. */
-export const COLUMN_ROWS = 512;
-
 const NO_RUNS = new Uint32Array(0);
 
 const EXPECTED = {
@@ -46,28 +43,40 @@ const EXPECTED = {
 } as const;
 
 /**
- * Up to `COLUMN_ROWS` rows column by column, each with the text before it: many small rows are no objects of their own.
- * Their runs must be of one array.
+ * Rows column by column, each with the text before it: many small rows are no objects of their own. Their runs must be of
+ * one array.
  */
 export class RowColumns {
+  /** The most rows. */
+  readonly capacity: number;
   readonly #texts: string[] = [];
-  readonly #textEnds = new Uint32Array(COLUMN_ROWS + 1);
+  readonly #textEnds: Uint32Array;
   readonly #values: ArrayLike<unknown>[] = [];
-  readonly #rules = new Uint8Array(COLUMN_ROWS);
+  readonly #rules: Uint8Array;
   #runs: Uint32Array | undefined;
-  readonly #runRanges = new Int32Array(2 * COLUMN_ROWS);
-  readonly #lengths = new Float64Array(COLUMN_ROWS);
+  readonly #runRanges: Int32Array;
+  readonly #lengths: Float64Array;
   readonly #paths: string[] = [];
-  readonly #samples = new Uint32Array(COLUMN_ROWS);
+  readonly #samples: Uint32Array;
   readonly #outside: (string | undefined)[] = [];
   /** Values of each row when it was appended. */
-  readonly #sizes = new Float64Array(COLUMN_ROWS);
+  readonly #sizes: Float64Array;
   /** Rows whose values are still to be copied. */
   readonly #foreign: number[] = [];
   /** Bytes of all texts. */
   textBytes = 0;
   /** Values of all rows. */
   values = 0;
+
+  constructor(capacity: number) {
+    this.capacity = capacity;
+    this.#textEnds = new Uint32Array(capacity + 1);
+    this.#rules = new Uint8Array(capacity);
+    this.#runRanges = new Int32Array(2 * capacity);
+    this.#lengths = new Float64Array(capacity);
+    this.#samples = new Uint32Array(capacity);
+    this.#sizes = new Float64Array(capacity);
+  }
 
   /** Number of rows. */
   get size(): number {

@@ -3,7 +3,7 @@ import { blocks as pool } from "../blocks.ts";
 import { AbortError, InputError } from "../errors.ts";
 import { Pace, PIECE } from "../pace.ts";
 import { type NativeWritten, nativeWire } from "./binding.ts";
-import { COLUMN_ROWS, RowColumns, type TextRow } from "./columns.ts";
+import { RowColumns, type TextRow } from "./columns.ts";
 import { type NativeFault, stoppedBy, unexpected } from "./errors.ts";
 import { Marks, sum, utf8Length } from "./marks.ts";
 
@@ -20,7 +20,10 @@ export interface WrittenText {
 
 /** Bytes that are written where the call is made: some hundred microseconds' worth. */
 const WRITTEN_HERE_BYTES = 768 * 1024;
-/** Values of rows and bytes of texts that are handed over at once: some millisecond's worth. */
+/** Rows that are handed over first: most texts have no more. */
+const FIRST_ROWS = 32;
+/** Rows, values of rows, and bytes of texts that are handed over at once: some millisecond's worth. */
+const GROUP_ROWS = 512;
 const GROUP_VALUES = 512 * 1024;
 const GROUP_TEXT = 1024 * 1024;
 
@@ -53,7 +56,7 @@ export class TextBuilder {
   /** Columns of groups that are written. */
   readonly #spare: RowColumns[] = [];
   /** What is in no group yet: rows, and the text behind the last one. */
-  #rows = new RowColumns();
+  #rows = new RowColumns(FIRST_ROWS);
   #tail = "";
   #tailBytes = 0;
   #failed = false;
@@ -72,13 +75,13 @@ export class TextBuilder {
 
   /** Appends a row as a JSON array. */
   row(row: TextRow): void {
-    if (!this.#rows.takes(row)) this.#close("", 0);
+    if (!this.#rows.takes(row)) this.#beginGroup();
     const rows = this.#rows;
     rows.add(this.#tail, this.#tailBytes, row);
     this.#tail = "";
     this.#tailBytes = 0;
-    const full = rows.size === COLUMN_ROWS || rows.values >= GROUP_VALUES || rows.textBytes >= GROUP_TEXT;
-    if (full) this.#close("", 0);
+    const { size, capacity, values, textBytes } = rows;
+    if (size === capacity || values >= GROUP_VALUES || textBytes >= GROUP_TEXT) this.#beginGroup();
   }
 
   /** Notes the place that the text has reached, for `WrittenText.marks`. */
@@ -103,7 +106,7 @@ export class TextBuilder {
    */
   async write(): Promise<WrittenText> {
     try {
-      this.#close(this.#tail, this.#tailBytes);
+      this.#end();
       await this.#handOver();
       const groups = await this.#written();
       const lengths = groups.flatMap((group) => group.lengths);
@@ -132,7 +135,7 @@ export class TextBuilder {
     const note = (earlier: unknown) => {
       if (earlier instanceof InputError || earlier instanceof AbortError) first = earlier;
     };
-    this.#close(this.#tail, this.#tailBytes);
+    this.#end();
     await this.#handOver().catch(note);
     await this.#written().catch(note);
     this.#stop();
@@ -145,10 +148,16 @@ export class TextBuilder {
     for (const { id } of this.#groups) if (id !== undefined) this.#wire.cancel(id);
   };
 
-  /** Makes a group of the rows that are in none yet, and the text behind them. */
-  #close(end: string, endBytes: number): void {
-    this.#groups.push({ rows: this.#rows, end, endBytes });
-    this.#rows = this.#spare.pop() ?? new RowColumns();
+  /** Makes a group of the rows that are in none yet. */
+  #beginGroup(): void {
+    this.#groups.push({ rows: this.#rows, end: "", endBytes: 0 });
+    this.#rows = this.#spare.pop() ?? new RowColumns(GROUP_ROWS);
+  }
+
+  /** Makes the last group, with the text behind it. */
+  #end(): void {
+    this.#groups.push({ rows: this.#rows, end: this.#tail, endBytes: this.#tailBytes });
+    this.#rows = new RowColumns(0);
   }
 
   async #handOver(): Promise<void> {
@@ -186,7 +195,7 @@ export class TextBuilder {
       () => {
         delete group.rows;
         rows.clear();
-        this.#spare.push(rows);
+        if (rows.capacity === GROUP_ROWS) this.#spare.push(rows);
       },
       // Which fault is the first can be told when all have settled.
       () => {
